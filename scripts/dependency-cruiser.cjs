@@ -1,0 +1,63 @@
+/**
+ * The layers of docs/ARCHITECTURE.md: arrows point down only, and each outside thing has one door.
+ * `layers` lists, for each folder of src, the folders that it may import.
+ */
+const layers = {
+  domain: [],
+  state: ['domain'],
+  service: ['domain'],
+  namespace: ['service', 'state', 'domain'],
+  outbox: ['service', 'state', 'domain'],
+  content: ['service', 'state', 'domain'],
+  folder: ['service', 'state', 'domain'],
+  drive: ['namespace', 'outbox', 'content', 'folder', 'service', 'state', 'domain'],
+  kernel: ['drive', 'domain'],
+  control: ['drive', 'outbox', 'content', 'namespace', 'state', 'domain'],
+  'local-service': ['service', 'domain'],
+  config: ['domain'],
+}
+
+/** Packages that only one folder may import. */
+const doors = {
+  undici: 'service',
+  'fuse-native': 'kernel',
+  koffi: 'kernel',
+  fastify: 'local-service',
+  '@fastify/multipart': 'local-service',
+  commander: 'cli',
+  'cli-progress': 'cli',
+  pino: 'cli',
+  archiver: 'folder',
+  unzipper: 'folder',
+  'classic-level': 'state',
+}
+
+module.exports = {
+  forbidden: [
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    ...Object.entries(layers).map(([folder, allowed]) => ({
+      name: `${folder}-points-down`,
+      severity: 'error',
+      from: { path: `^src/${folder}/` },
+      to: { path: '^src/', pathNot: `^src/(${[folder, ...allowed].join('|')})/` },
+    })),
+    {
+      name: 'local-service-knows-only-the-wire',
+      severity: 'error',
+      from: { path: '^src/local-service/' },
+      to: { path: '^src/service/', pathNot: '^src/service/wire\\.ts$' },
+    },
+    ...Object.entries(doors).map(([name, folder]) => ({
+      name: `one-door-for-${name.replace(/\W/g, '-')}`,
+      severity: 'error',
+      from: { path: '^src/', pathNot: `^src/${folder}/` },
+      to: { path: `^node_modules/${name}/` },
+    })),
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node'] },
+  },
+}
