@@ -1,0 +1,26 @@
+/** The environment variables that bagfs itself looks at. */
+export interface Environment {
+  /** `BAGFS_URL`: base URL of the service. */
+  readonly url?: string
+  /** `BAGFS_TOKEN`, or as a last resort `OPENFILES_API_TOKEN`, which older clients of the service read. */
+  readonly token?: string
+  /** `PATH`, where programs such as fusermount are looked for. */
+  readonly searchPath: string
+}
+
+type Variables = Readonly<Record<string, string | undefined>>
+
+/** Reads the environment; a variable that is set to nothing counts as not set. */
+export function readEnvironment(variables: Variables = process.env): Environment {
+  const read = (name: string): string | undefined => {
+    const value = variables[name]?.trim()
+    return value === '' ? undefined : value
+  }
+  const url = read('BAGFS_URL')
+  const token = read('BAGFS_TOKEN') ?? read('OPENFILES_API_TOKEN')
+  return {
+    ...(url === undefined ? {} : { url }),
+    ...(token === undefined ? {} : { token }),
+    searchPath: read('PATH') ?? '',
+  }
+}

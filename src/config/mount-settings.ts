@@ -1,0 +1,33 @@
+/** Everything that a mounted drive is told by flags, environment and defaults. One place builds a drive from it: cli/run-drive.ts. */
+export interface MountSettings {
+  /** Absolute path of an empty directory. */
+  readonly mountpoint: string
+  /** Base URL of the service, without a slash at its end. */
+  readonly url: string
+  /** Never logged, never in the arguments of a process. */
+  readonly token: string
+  /**
+   * Names the service in the state directory. The URL itself, except for the embedded service of
+   * `--local`, whose port is another one at each mount: there `local:` and its data directory.
+   */
+  readonly serviceKey: string
+  /** Absolute path of the state directory's root; one directory per account lies under it. */
+  readonly stateDir: string
+  readonly cacheBytes: number
+  readonly minFreeBytes: number
+  readonly listingTtlMs: number
+  /** How long a folder rests before its changes are uploaded. */
+  readonly folderSettleMs: number
+  /** How long the service may be silent; three times that for content. */
+  readonly timeoutMs: number
+  readonly writeBack: boolean
+  readonly readOnly: boolean
+  readonly allowOther: boolean
+  /** Owner and group shown for every entry. */
+  readonly uid: number
+  readonly gid: number
+  /** Permission bits that are taken away from every entry, such as 0o022. */
+  readonly umask: number
+  /** Description of new bags. */
+  readonly description: string
+}

@@ -1,0 +1,209 @@
+import { DriveError } from '../domain/errors.ts'
+import { parseDuration } from './durations.ts'
+import { parseServiceUrl } from './service-url.ts'
+import { parseSize } from './sizes.ts'
+
+/** How much the log says. */
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** Parsers of option values, by kind. A parser rejects with `usage`. */
+const PARSERS = {
+  text: (text: string): string => text,
+  path: (text: string): string => text,
+  url: parseServiceUrl,
+  size: parseSize,
+  duration: parseDuration,
+  id: parseId,
+  umask: parseUmask,
+  level: parseLevel,
+  /** A flag without a value. */
+  flag: (text: string): boolean => text === 'true',
+  /** A flag whose value may be left out, which gives `true`. */
+  'optional-path': (text: string): string | true => text,
+}
+
+export type OptionKind = keyof typeof PARSERS
+
+export interface MountOption {
+  /** As commander and README write it. */
+  readonly flags: string
+  readonly kind: OptionKind
+  /** As a person would type it; undefined where there is none, or where it depends on the machine. */
+  readonly default?: string
+  /** The default in words, where `default` is undefined. */
+  readonly defaultWords?: string
+  readonly help: string
+}
+
+/** The options of `bagfs mount`: the only place where they are written down. README's table is checked against it. */
+export const MOUNT_OPTIONS = {
+  url: {
+    flags: '--url <url>',
+    kind: 'url',
+    defaultWords: 'BAGFS_URL',
+    help: 'base URL of the service',
+  },
+  local: {
+    flags: '--local [dir]',
+    kind: 'optional-path',
+    defaultWords: '~/.local/share/bagfs/local',
+    help: 'no account: run the embedded service inside the mount, with its data in dir',
+  },
+  tokenFile: {
+    flags: '--token-file <file>',
+    kind: 'path',
+    defaultWords: 'BAGFS_TOKEN',
+    help: 'file that holds the API token',
+  },
+  stateDir: {
+    flags: '--state-dir <dir>',
+    kind: 'path',
+    defaultWords: '~/.local/state/bagfs',
+    help: 'where the outbox, the cache and the log are kept',
+  },
+  cacheSize: {
+    flags: '--cache-size <size>',
+    kind: 'size',
+    default: '10GB',
+    help: 'most that cached content may take on the local disk',
+  },
+  minFree: {
+    flags: '--min-free <size>',
+    kind: 'size',
+    default: '1GB',
+    help: 'space on the local disk that the cache leaves free',
+  },
+  listingTtl: {
+    flags: '--listing-ttl <time>',
+    kind: 'duration',
+    default: '5s',
+    help: 'how soon a change made elsewhere shows',
+  },
+  folderSettle: {
+    flags: '--folder-settle <time>',
+    kind: 'duration',
+    default: '2s',
+    help: 'how long a folder rests before its changes are uploaded',
+  },
+  timeout: {
+    flags: '--timeout <time>',
+    kind: 'duration',
+    default: '10s',
+    help: 'how long the service may be silent; three times that while it moves content',
+  },
+  writeBack: {
+    flags: '--write-back',
+    kind: 'flag',
+    default: 'false',
+    help: 'closing a file waits for the local disk only; uploads follow',
+  },
+  readOnly: {
+    flags: '--read-only',
+    kind: 'flag',
+    default: 'false',
+    help: 'refuse every change',
+  },
+  allowOther: {
+    flags: '--allow-other',
+    kind: 'flag',
+    default: 'false',
+    help: 'let other users of this machine in',
+  },
+  uid: {
+    flags: '--uid <number>',
+    kind: 'id',
+    defaultWords: 'yours',
+    help: 'owner shown for every entry',
+  },
+  gid: {
+    flags: '--gid <number>',
+    kind: 'id',
+    defaultWords: 'yours',
+    help: 'group shown for every entry',
+  },
+  umask: {
+    flags: '--umask <octal>',
+    kind: 'umask',
+    default: '022',
+    help: 'permissions that are taken away from every entry',
+  },
+  description: {
+    flags: '--description <text>',
+    kind: 'text',
+    defaultWords: 'none',
+    help: 'description of new bags',
+  },
+  foreground: {
+    flags: '--foreground',
+    kind: 'flag',
+    default: 'false',
+    help: 'stay in this terminal; Ctrl-C unmounts',
+  },
+  background: {
+    flags: '--background',
+    kind: 'flag',
+    default: 'true',
+    help: 'return when the drive answers',
+  },
+  logLevel: {
+    flags: '--log-level <level>',
+    kind: 'level',
+    default: 'info',
+    help: `how much to log: ${LOG_LEVELS.join(', ')}`,
+  },
+  logJson: {
+    flags: '--log-json',
+    kind: 'flag',
+    default: 'false',
+    help: 'log as JSON, one object per line',
+  },
+} as const satisfies Record<string, MountOption>
+
+type MountOptionKey = keyof typeof MOUNT_OPTIONS
+type ValueOf<Key extends MountOptionKey> = ReturnType<
+  (typeof PARSERS)[(typeof MOUNT_OPTIONS)[Key]['kind']]
+>
+
+/** What the person typed, parsed; options that were left out are not there. */
+export type MountFlags = { readonly [Key in MountOptionKey]?: ValueOf<Key> }
+
+/** Parses the value of an option. Rejects with `usage`. */
+export function parseOptionValue(kind: OptionKind, text: string): string | number | boolean {
+  return PARSERS[kind](text)
+}
+
+/** The value of an option that has a default in the table. */
+export function withDefault<Key extends MountOptionKey>(
+  flags: MountFlags,
+  key: (typeof MOUNT_OPTIONS)[Key] extends { readonly default: string } ? Key : never,
+): ValueOf<Key> {
+  const typed = flags[key]
+  if (typed !== undefined) return typed
+  const option: MountOption = MOUNT_OPTIONS[key]
+  return PARSERS[option.kind](option.default ?? '') as ValueOf<Key>
+}
+
+function parseId(text: string): number {
+  const id = /^\d+$/.test(text) ? Number(text) : NaN
+  // 2^32-1 means "no such user" to the kernel.
+  if (id < 2 ** 32 - 1) return id
+  throw new DriveError('usage', `"${text}" is not a user or group number.`, {
+    hint: 'The commands id -u and id -g show yours.',
+  })
+}
+
+function parseUmask(text: string): number {
+  if (/^0?[0-7]{1,3}$/.test(text)) return Number.parseInt(text, 8)
+  throw new DriveError('usage', `"${text}" is not a umask.`, {
+    hint: 'Write it in octal, such as 022 or 077.',
+  })
+}
+
+function parseLevel(text: string): LogLevel {
+  const level = LOG_LEVELS.find((known) => known === text)
+  if (level !== undefined) return level
+  throw new DriveError('usage', `"${text}" is not a log level.`, {
+    hint: `Choose one of ${LOG_LEVELS.join(', ')}.`,
+  })
+}

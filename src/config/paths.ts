@@ -1,0 +1,28 @@
+import { isAbsolute, join } from 'node:path'
+import envPaths from 'env-paths'
+import { DriveError } from '../domain/errors.ts'
+
+/** Where bagfs keeps things when nobody says otherwise. All paths are absolute. */
+export interface DefaultPaths {
+  /** Root of the state directories: `~/.local/state/bagfs` on Linux (`XDG_STATE_HOME`). */
+  readonly stateDir: string
+  /** Data of the embedded service behind `mount --local`: `~/.local/share/bagfs/local` (`XDG_DATA_HOME`). */
+  readonly localDataDir: string
+}
+
+/** Finds the directories that the platform sets aside for this user. */
+export function findDefaultPaths(): DefaultPaths {
+  const paths = envPaths('bagfs', { suffix: '' })
+  return {
+    stateDir: requireAbsolute(paths.log, 'XDG_STATE_HOME'),
+    localDataDir: join(requireAbsolute(paths.data, 'XDG_DATA_HOME'), 'local'),
+  }
+}
+
+/** A relative directory would be another one in every working directory, and an outbox would be lost from sight. */
+function requireAbsolute(path: string, variable: string): string {
+  if (isAbsolute(path)) return path
+  throw new DriveError('usage', `${variable} leads to "${path}", which is not an absolute path.`, {
+    hint: `Set ${variable} to an absolute path, or unset it.`,
+  })
+}

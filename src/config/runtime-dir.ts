@@ -1,0 +1,26 @@
+import { chmodSync, lstatSync, mkdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DriveError } from '../domain/errors.ts'
+
+/**
+ * Directory for what lives as long as a running drive: `$XDG_RUNTIME_DIR/bagfs`, else a private one
+ * under the temporary directory. Made when missing; refused when it is somebody else's.
+ */
+export function findRuntimeDir(
+  variables: Readonly<Record<string, string | undefined>> = process.env,
+): string {
+  const base = variables['XDG_RUNTIME_DIR']
+  const uid = process.getuid?.() ?? 0
+  const path =
+    base === undefined || base === '' ? join(tmpdir(), `bagfs-${uid}`) : join(base, 'bagfs')
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  const stat = lstatSync(path)
+  if (!stat.isDirectory() || stat.uid !== uid) {
+    throw new DriveError('usage', `${path} belongs to somebody else.`, {
+      hint: 'Set XDG_RUNTIME_DIR to a directory of your own.',
+    })
+  }
+  chmodSync(path, 0o700)
+  return path
+}

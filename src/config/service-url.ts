@@ -1,0 +1,43 @@
+import { DriveError } from '../domain/errors.ts'
+
+const EXAMPLE = 'https://app.openfiles.xyz'
+
+/** Checks the base URL of a service and takes the slashes off its end. Rejects anything but plain http(s) with `usage`. */
+export function parseServiceUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
+    throw new DriveError('usage', `"${text}" is not the URL of a service.`, {
+      hint: `Write it with its scheme, such as ${EXAMPLE}.`,
+    })
+  }
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    throw new DriveError(
+      'usage',
+      'The URL of the service must not hold a user name, a password, a query or a fragment.',
+      { hint: 'The token goes into --token-file or BAGFS_TOKEN.' },
+    )
+  }
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
+}
+
+/** The URL from the flag, else from the environment; without any a `usage` error. */
+export function chooseServiceUrl(flag: string | undefined, fromEnvironment?: string): string {
+  const text = flag ?? fromEnvironment
+  if (text === undefined) {
+    throw new DriveError('usage', 'Which service? No URL was given.', {
+      hint: `Give --url or set BAGFS_URL, for example ${EXAMPLE}.`,
+    })
+  }
+  return parseServiceUrl(text)
+}
+
+/** True when requests to this URL, and the token with them, cross a network unencrypted. */
+export function isUnencrypted(url: string): boolean {
+  const { protocol, hostname } = new URL(url)
+  return protocol === 'http:' && !isLoopback(hostname)
+}
+
+/** True for the names and addresses of this machine itself. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
+}

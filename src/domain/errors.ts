@@ -1,0 +1,111 @@
+/** What went wrong, in one word. kernel/errno.ts turns each into an errno, cli/ into a sentence. */
+export type DriveErrorCode =
+  // names, nodes and handles
+  | 'not-found'
+  | 'exists'
+  | 'not-a-directory'
+  | 'is-a-directory'
+  | 'not-empty'
+  | 'bad-handle'
+  | 'bad-name'
+  | 'name-too-long'
+  | 'invalid'
+  | 'no-attribute'
+  | 'busy'
+  | 'not-permitted'
+  | 'read-only'
+  | 'unsupported'
+  | 'cross-device'
+  | 'stale'
+  | 'interrupted'
+  // space
+  | 'no-space'
+  | 'local-disk-full'
+  | 'too-large'
+  // content
+  | 'corrupt'
+  // the service: statuses of interface.md part 7, and the lack of an answer
+  | 'bad-request'
+  | 'unauthorized'
+  | 'forbidden'
+  | 'gone'
+  | 'rejected'
+  | 'rate-limited'
+  | 'server-error'
+  | 'unavailable'
+  | 'timed-out'
+  | 'bad-answer'
+  // this machine
+  | 'local-io'
+  | 'locked'
+  | 'usage'
+
+/** Facts that travel with an error: shown to people and used for decisions, never parsed from text. */
+export interface DriveErrorFacts {
+  readonly cause?: unknown
+  /** HTTP status, when the service answered. */
+  readonly status?: number
+  /** Milliseconds after which the service asked to be tried again (`Retry-After`). */
+  readonly retryAfterMs?: number
+  /** Names of the request fields that the service complained about (`detail[].loc`). */
+  readonly fields?: readonly string[]
+  /** True when the request may have been carried out although no answer arrived. */
+  readonly answerLost?: boolean
+  /** What the person can do about it, one sentence. */
+  readonly hint?: string
+}
+
+/** The one error class of this program. `message` is a plain sentence without the token. */
+export class DriveError extends Error {
+  readonly code: DriveErrorCode
+  readonly facts: DriveErrorFacts
+
+  constructor(code: DriveErrorCode, message: string, facts: DriveErrorFacts = {}) {
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause })
+    this.name = 'DriveError'
+    this.code = code
+    this.facts = facts
+  }
+}
+
+export function isDriveError(
+  error: unknown,
+  ...codes: readonly DriveErrorCode[]
+): error is DriveError {
+  return error instanceof DriveError && (codes.length === 0 || codes.includes(error.code))
+}
+
+/** Codes of failures that can pass without anybody doing anything. */
+const PASSING: ReadonlySet<DriveErrorCode> = new Set([
+  'rate-limited',
+  'server-error',
+  'unavailable',
+  'timed-out',
+  'bad-answer',
+  'interrupted',
+])
+
+/** True when the same request may succeed later. */
+export function canPass(error: unknown): boolean {
+  return error instanceof DriveError && PASSING.has(error.code)
+}
+
+/** The `code` of a Node system error (`ENOENT`, `ENOSPC` ...), or undefined. */
+export function systemErrorCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** Translates an error of the local file system (Node's `fs`) at the door where it enters. */
+export function fromFileSystem(error: unknown, what: string): DriveError {
+  if (error instanceof DriveError) return error
+  const code = systemErrorCode(error)
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new DriveError('local-disk-full', `${what}: the local disk is full.`, {
+      cause: error,
+      hint: 'Free some space, or point --state-dir at a larger disk.',
+    })
+  }
+  const words = error instanceof Error ? error.message : String(error)
+  return new DriveError('local-io', `${what}: ${words}`, { cause: error })
+}

@@ -1,0 +1,89 @@
+import type { DriveErrorCode } from './errors.ts'
+import type { BagId, IntentId } from './ids.ts'
+
+/**
+ * Where an intent stands.
+ * - `held`: a step of a save; waits for the rename that publishes it, or for `heldUntilMs`
+ * - `local`: junk of desktops; stays on this machine
+ * - `waiting`: to be sent
+ * - `confirmed`: the service did it; kept until the listing agrees
+ */
+export type IntentPhase = 'held' | 'local' | 'waiting' | 'confirmed'
+
+/** Why the last try failed, in the service's words. */
+export interface IntentFailure {
+  readonly code: DriveErrorCode
+  readonly message: string
+  readonly atMs: number
+  readonly tries: number
+  /** True when another try cannot help until the person does something (422, 413 ...). */
+  readonly waitsForUser: boolean
+}
+
+/**
+ * Content of a put: bytes staged in the outbox, those of a bag that gets a new name, or a folder whose
+ * changes are being collected and not packed yet.
+ */
+export type PutContent =
+  | { readonly from: 'staged'; readonly length: number; readonly sha256: string }
+  | { readonly from: 'bag'; readonly bagId: BagId; readonly length?: number }
+  | { readonly from: 'folder'; readonly length?: number }
+
+/**
+ * The changes of a folder: a journal of operations on the tree of a bag, beside `intent.json`. Those
+ * from `start` on are not in `base` yet.
+ */
+export interface FolderChanges {
+  /** The bag that the changes are made to; absent for a folder that was made here. */
+  readonly base?: BagId
+  /** Operations of the journal that `base` has already. */
+  readonly start: number
+  /** Operations that the staged zip has, once it is packed. */
+  readonly packed?: number
+}
+
+interface IntentBase {
+  readonly version: 1
+  readonly id: IntentId
+  /** For a put: the name as the service gets it. For a delete: the name of the removed record. */
+  readonly name: string
+  readonly phase: IntentPhase
+  readonly createdAtMs: number
+  /** Bags that this intent takes the place of: hidden at once, deleted when it is carried out. */
+  readonly replaces: readonly BagId[]
+  /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
+  readonly supersedes: readonly IntentId[]
+  readonly failure?: IntentFailure
+  readonly confirmedAtMs?: number
+}
+
+/** A promise that the service will have this content under this name. */
+export interface PutIntent extends IntentBase {
+  readonly kind: 'put'
+  readonly description: string
+  readonly mode: number
+  readonly mtimeMs: number
+  readonly content: PutContent
+  /** True when the content is a folder's zip: it goes to `folders/upload`. */
+  readonly isFolder?: boolean
+  readonly changes?: FolderChanges
+  /** While `held`: when it is sent all the same. */
+  readonly heldUntilMs?: number
+  /** When the last upload was begun: its answer may be lost, so the listing is asked before another. */
+  readonly sentAtMs?: number
+  /** Bags of this name that were listed before, to recognise ours when an answer is lost. */
+  readonly namesakes?: readonly BagId[]
+  /** The new bag, once the service answered. */
+  readonly bagId?: BagId
+  /** True once every bag of `replaces` is deleted at the service. */
+  readonly replacedAreDeleted?: boolean
+}
+
+/** A promise that the service will forget the bags in `replaces`. */
+export interface DeleteIntent extends IntentBase {
+  readonly kind: 'delete'
+  /** Not sent before this time (an unlink that may turn out to be a replacement). */
+  readonly notBeforeMs?: number
+}
+
+export type Intent = PutIntent | DeleteIntent

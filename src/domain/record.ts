@@ -1,0 +1,33 @@
+import type { BagId } from './ids.ts'
+
+/** One record of the listing (interface.md part 2), as the drive uses it. */
+export interface BagRecord {
+  readonly bagId: BagId
+  /** `filename`, unchanged; may hold anything, see domain/names.ts. */
+  readonly name: string
+  /** `size` in bytes as the listing says, or undefined when it is negative, missing or absurd. */
+  readonly size: number | undefined
+  /** `uploaded_at` in milliseconds since the epoch; 0 when it cannot be used. */
+  readonly uploadedAtMs: number
+  readonly description: string
+}
+
+/** The account of the token (interface.md part 2, user record). Sizes are in bytes. */
+export interface Account {
+  readonly uid: string
+  readonly spaceLeft: number
+  readonly capacity: number
+}
+
+/** What we learned of a bag and its record does not say. A bag is immutable, so `kind`, `length` and `sha256` hold for ever. */
+export interface BagFacts {
+  readonly kind?: 'file' | 'folder'
+  /** True length of the download in bytes. */
+  readonly length?: number
+  /** SHA-256 of the download, 64 hex digits. */
+  readonly sha256?: string
+  /** Permission bits (0o777) set by chmod on this machine. */
+  readonly mode?: number
+  readonly mtimeMs?: number
+  readonly atimeMs?: number
+}
