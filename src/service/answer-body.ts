@@ -1,0 +1,103 @@
+import { pipeline, Readable, type Transform } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import type { Clock } from '../domain/clock.ts'
+import { isDriveError, systemErrorCode } from '../domain/errors.ts'
+import { encodingOf } from './answer-head.ts'
+import { looksLikePage } from './error-body.ts'
+import type { Answer } from './exchange.ts'
+
+const DECODERS: Readonly<Record<string, () => Transform>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+}
+
+/** The encodings that `decodedBody` undoes, for `Accept-Encoding`. */
+export const ACCEPTED_ENCODINGS = 'gzip, deflate, br'
+
+/** The body without its `Content-Encoding`. Throws `bad-answer` for an encoding that is not known. */
+export function decodedBody(answer: Answer): Readable {
+  const encoding = encodingOf(answer.headers)
+  if (encoding === 'identity') return answer.body
+  const decoder = DECODERS[encoding]?.()
+  if (decoder === undefined) {
+    answer.body.destroy()
+    throw answer.error('bad-answer', 'its Content-Encoding is one that nobody asked for.')
+  }
+  return decodeWith(decoder, answer)
+}
+
+function decodeWith(decoder: Transform, answer: Answer): Readable {
+  const decoded = new Readable({
+    read: () => {
+      decoder.resume()
+    },
+    destroy: (error, done) => {
+      decoder.destroy()
+      done(error)
+    },
+  })
+  decoder.on('data', (chunk: Buffer) => {
+    if (!decoded.push(chunk)) decoder.pause()
+  })
+  pipeline(answer.body, decoder, (error) => {
+    if (error) decoded.destroy(toDecodingError(error, answer))
+    else decoded.push(null)
+  })
+  // As with any answer: the reader sees the error, and until then it must not end the process.
+  decoded.on('error', () => undefined)
+  return decoded
+}
+
+function toDecodingError(error: Error, answer: Answer): Error {
+  if (isDriveError(error)) return error
+  if (systemErrorCode(error) === 'Z_BUF_ERROR') {
+    return answer.error('unavailable', 'its compressed answer was cut.')
+  }
+  return answer.error('bad-answer', 'its compressed answer is damaged.')
+}
+
+/** The first `maxBytes` of a body as text; what is beyond is not read. */
+export async function readSome(body: Readable, maxBytes: number): Promise<string> {
+  const { chunks } = await collect(body, maxBytes)
+  return Buffer.concat(chunks).subarray(0, maxBytes).toString('utf8')
+}
+
+/** Reads an answer that must be JSON. Rejects `bad-answer` when it is not, or longer than `maxBytes`. */
+export async function readJson(answer: Answer, maxBytes: number): Promise<unknown> {
+  const { chunks, isWhole } = await collect(decodedBody(answer), maxBytes)
+  if (!isWhole) throw answer.error('bad-answer', `its answer is longer than ${maxBytes} bytes.`)
+  const text = Buffer.concat(chunks).toString('utf8')
+  try {
+    return JSON.parse(text)
+  } catch {
+    const kind = looksLikePage(text) ? 'a web page' : text === '' ? 'empty' : 'not JSON'
+    throw answer.error('bad-answer', `its answer is ${kind}.`, {
+      status: answer.status,
+      hint: 'Is the URL of the service right?',
+    })
+  }
+}
+
+async function collect(
+  body: Readable,
+  maxBytes: number,
+): Promise<{ chunks: Buffer[]; isWhole: boolean }> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    length += chunk.length
+    // Leaving the loop destroys the body, which frees the connection.
+    if (length > maxBytes) return { chunks, isWhole: false }
+  }
+  return { chunks, isWhole: true }
+}
+
+/** Destroys the body when it is not over in time; returns the function that lifts the limit. */
+export function limitBody(clock: Clock, answer: Answer, limitMs: number): () => void {
+  return clock.after(limitMs, () => {
+    answer.body.destroy(answer.error('timed-out', 'its answer did not end in time.'))
+  })
+}

@@ -1,0 +1,113 @@
+import { z } from 'zod'
+import { toBagId, type BagId } from '../domain/ids.ts'
+import type { Account, BagRecord } from '../domain/record.ts'
+
+/** Numbers are taken as such and as text; anything else is no number. */
+const number = z.union([
+  z.number(),
+  z
+    .string()
+    .trim()
+    .regex(/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i)
+    .transform(Number),
+])
+const optionalNumber = number.nullish().catch(undefined)
+
+const fileRecord = z.object({
+  bag_id: z.string().min(1),
+  // An imported bag may have no name; its id stands in, so that it is not hidden.
+  filename: z.union([z.string(), z.number().transform(String)]).nullish(),
+  size: optionalNumber,
+  uploaded_at: optionalNumber,
+  description: z.string().nullish().catch(''),
+})
+const user = z.object({
+  uid: z.union([z.string(), z.number().transform(String)]),
+  space_left: number.refine(Number.isFinite),
+  capacity: number.refine(Number.isFinite),
+})
+const uploaded = z.object({ bag_id: z.string().min(1) })
+const deleted = z.object({ success: z.boolean() })
+
+/** A record of the listing that cannot be used, in words. */
+export interface SkippedRecord {
+  readonly index: number
+  /** `filename` or `bag_id` when there is one. */
+  readonly name: string
+  readonly reason: string
+}
+
+export interface Listing {
+  readonly records: readonly BagRecord[]
+  readonly skipped: readonly SkippedRecord[]
+}
+
+/** Reads the answer of `files_list`; undefined when it is no list. */
+export function parseListing(json: unknown): Listing | undefined {
+  if (!Array.isArray(json)) return undefined
+  const records: BagRecord[] = []
+  const skipped: SkippedRecord[] = []
+  json.forEach((item: unknown, index) => {
+    const parsed = fileRecord.safeParse(item)
+    if (parsed.success) records.push(toRecord(parsed.data))
+    else skipped.push({ index, name: nameOf(item), reason: reasonOf(parsed.error) })
+  })
+  return { records, skipped }
+}
+
+/** Reads the answer of `/api/user`; undefined when it lacks something. */
+export function parseAccount(json: unknown): Account | undefined {
+  const parsed = user.safeParse(json)
+  if (!parsed.success) return undefined
+  const { uid, space_left, capacity } = parsed.data
+  return { uid, spaceLeft: Math.max(0, space_left), capacity: Math.max(0, capacity) }
+}
+
+/** Reads the answer of an upload; undefined when it names no bag. */
+export function parseUploaded(json: unknown): BagId | undefined {
+  const parsed = uploaded.safeParse(json)
+  return parsed.success ? toBagId(parsed.data.bag_id) : undefined
+}
+
+/** Reads the answer of a delete; undefined when it does not say how it went. */
+export function parseDeleted(json: unknown): boolean | undefined {
+  const parsed = deleted.safeParse(json)
+  return parsed.success ? parsed.data.success : undefined
+}
+
+function toRecord(wire: z.infer<typeof fileRecord>): BagRecord {
+  return {
+    bagId: toBagId(wire.bag_id),
+    name: wire.filename ?? wire.bag_id,
+    size: toSize(wire.size),
+    uploadedAtMs: toMilliseconds(wire.uploaded_at),
+    description: wire.description ?? '',
+  }
+}
+
+function toSize(size: number | null | undefined): number | undefined {
+  return Number.isSafeInteger(size) && (size ?? -1) >= 0 ? (size ?? undefined) : undefined
+}
+
+/** Seconds since the epoch stay below this until the year 5138. */
+const LEAST_MILLISECONDS = 1e11
+/** The last moment that a JavaScript Date can hold. */
+const LAST_MILLISECOND = 8.64e15
+
+function toMilliseconds(time: number | null | undefined): number {
+  if (time === null || time === undefined || !(time > 0)) return 0
+  const ms = Math.round(time > LEAST_MILLISECONDS ? time : time * 1000)
+  return ms <= LAST_MILLISECOND ? ms : 0
+}
+
+function nameOf(item: unknown): string {
+  if (typeof item !== 'object' || item === null) return JSON.stringify(item)
+  const { filename, bag_id } = item as { filename?: unknown; bag_id?: unknown }
+  return [filename, bag_id].find((part) => typeof part === 'string' && part !== '') === undefined
+    ? ''
+    : String(typeof filename === 'string' && filename !== '' ? filename : bag_id)
+}
+
+function reasonOf(error: z.ZodError): string {
+  return error.issues.map(({ path, message }) => [path.join('.'), message].join(': ')).join('; ')
+}

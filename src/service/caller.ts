@@ -1,0 +1,124 @@
+import type { Pool } from 'undici'
+import type { Clock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+import { decodedBody, limitBody, readSome } from './answer-body.ts'
+import type { Auth } from './auth.ts'
+import { readErrorBody, type ErrorWords } from './error-body.ts'
+import { exchange, type Answer, type ExchangeRequest } from './exchange.ts'
+import { redirectPath } from './redirect.ts'
+import type { Redact } from './redact.ts'
+import { parseRetryAfter, withRetry, type Repeatable } from './retry.ts'
+import type { Resolved } from './settings.ts'
+import { codeOfStatus, hintOf, mayHaveBeenDone } from './statuses.ts'
+
+/** A request of one of the seven endpoints, without the token. `path` is relative to the base URL. */
+export type Call = ExchangeRequest
+
+export interface CallerDependencies {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: Logger
+  readonly redact: Redact
+  readonly auth: Auth
+}
+
+/** Most bytes of a failed answer that are read for its words. */
+const ERROR_BODY_BYTES = 64 * 1024
+
+/** Carries a call through token, redirect, status and repeat to an answer that can be used. */
+export class Caller {
+  readonly #deps: CallerDependencies
+  readonly #settings: Resolved
+
+  constructor(deps: CallerDependencies, settings: Resolved) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /** Resolves with what `use` makes of a 2xx answer; what `use` rejects with counts as a failed try. */
+  send<T>(call: Call, use: (answer: Answer) => T | Promise<T>): Promise<T> {
+    const { retries, retryBaseMs: baseMs, retryMaxMs: maxMs } = this.#settings
+    const repeatable: Repeatable = call.method === 'POST' ? 'until-done' : 'always'
+    return withRetry(
+      {
+        clock: this.#deps.clock,
+        random: Math.random,
+        onWait: ({ code, facts }, waitMs) => {
+          const fields = { call: call.what, code, status: facts.status, waitMs: Math.round(waitMs) }
+          this.#deps.log.info(fields, 'A call of the service failed and is made again.')
+        },
+      },
+      { retries, baseMs, maxMs },
+      { repeatable, signal: call.signal },
+      async () => {
+        const answer = await this.#authorized(call)
+        if (answer.status >= 200 && answer.status < 300) return use(answer)
+        throw await this.#statusError(answer)
+      },
+    )
+  }
+
+  async #authorized(call: Call): Promise<Answer> {
+    const { auth } = this.#deps
+    let refused: Answer | undefined
+    for (const header of auth.candidates()) {
+      refused?.body.destroy()
+      const answer = await this.#followed(call, auth.headersFor(header))
+      if (answer.status >= 200 && answer.status < 300) auth.accepted(header)
+      if (answer.status !== 401) return answer
+      refused = answer
+    }
+    if (refused === undefined) throw new Error('There is no header for the token.')
+    return refused
+  }
+
+  async #followed(call: Call, authHeaders: Record<string, string>): Promise<Answer> {
+    const { origin, prefix } = this.#settings
+    const first = {
+      ...call,
+      path: prefix + call.path,
+      headers: { 'user-agent': 'bagfs', ...call.headers, ...authHeaders },
+    }
+    const answer = await exchange(this.#deps, first)
+    const { redact } = this.#deps
+    const path = redirectPath({ origin, redact }, first, answer)
+    if (path === undefined) return answer
+    const second = await exchange(this.#deps, { ...first, path })
+    if (redirectPath({ origin, redact }, { ...first, path }, second) === undefined) return second
+    throw second.error('bad-answer', 'it redirects again and again.', { status: second.status })
+  }
+
+  async #statusError(answer: Answer): Promise<DriveError> {
+    const { status, headers } = answer
+    const { words, fields, isPage } = await this.#wordsOf(answer)
+    // A page that says "not found" is from something that is not the service, and no word about a bag.
+    const code = status === 404 && isPage ? 'bad-answer' : codeOfStatus(status)
+    const hint = hintOf(code)
+    const retryAfterMs = parseRetryAfter(headers['retry-after'], this.#deps.clock.now())
+    const said = words === '' ? 'it gave no reason' : words
+    const { message } = answer.error(code, `${said} (status ${status}).`)
+    return new DriveError(code, message, {
+      status,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...(fields.length === 0 ? {} : { fields }),
+      ...(answer.mayBeDone && mayHaveBeenDone(status) ? { answerLost: true } : {}),
+      ...(hint === undefined ? {} : { hint }),
+    })
+  }
+
+  /** The status counts also when the words that go with it never come. */
+  async #wordsOf(answer: Answer): Promise<ErrorWords> {
+    const { clock, log, redact } = this.#deps
+    const lift = limitBody(clock, answer, this.#settings.metadataTimeoutMs)
+    try {
+      return readErrorBody(redact(await readSome(decodedBody(answer), ERROR_BODY_BYTES)))
+    } catch (error) {
+      if (!(error instanceof DriveError) || error.code === 'interrupted') throw error
+      log.debug({ status: answer.status, code: error.code }, 'The reason of a failure was cut.')
+      return { words: '', fields: [], isPage: false }
+    } finally {
+      lift()
+    }
+  }
+}

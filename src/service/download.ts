@@ -1,0 +1,77 @@
+import { decodedBody } from './answer-body.ts'
+import {
+  isEncoded,
+  parseContentLength,
+  parseContentRange,
+  type ContentRange,
+} from './answer-head.ts'
+import { fileNameOfDisposition } from './disposition.ts'
+import type { Download } from './drive-service.ts'
+import type { Answer } from './exchange.ts'
+
+export interface WantedRange {
+  readonly start: number
+  /** Exclusive; to the end of the content when undefined. */
+  readonly end: number | undefined
+}
+
+/** The value of a `Range` header, or undefined when the whole content is wanted. */
+export function rangeHeader({ start, end }: WantedRange): string | undefined {
+  if (start === 0 && end === undefined) return undefined
+  return `bytes=${start}-${end === undefined ? '' : end - 1}`
+}
+
+/** Reads the head of a download. Throws `bad-answer` when the body is not what was asked for. */
+export function toDownload(answer: Answer, wanted: WantedRange): Download {
+  try {
+    return readHead(answer, wanted)
+  } catch (error) {
+    answer.body.destroy()
+    throw error
+  }
+}
+
+function readHead(answer: Answer, wanted: WantedRange): Download {
+  const { headers, status } = answer
+  if (status !== 200 && status !== 206) {
+    throw answer.error('bad-answer', `it answered with status ${status}.`, { status })
+  }
+  const range = status === 206 ? checkRange(answer, wanted) : undefined
+  const acceptsRanges = /\bbytes\b/i.test(headers['accept-ranges'] ?? '')
+  return {
+    start: range?.start ?? 0,
+    totalLength: totalLength(answer, range),
+    acceptsRanges: range !== undefined || (acceptsRanges && !isEncoded(headers)),
+    contentType: headers['content-type'],
+    fileName: fileNameOfDisposition(headers['content-disposition']),
+    etag: headers['etag'],
+    body: decodedBody(answer),
+  }
+}
+
+function totalLength(answer: Answer, range: ContentRange | undefined): number | undefined {
+  if (isEncoded(answer.headers)) return undefined
+  if (range !== undefined) return range.total
+  return parseContentLength(answer.headers['content-length'])
+}
+
+/** A range other than the one asked for would put bytes in the wrong place or leave some out. */
+function checkRange(answer: Answer, wanted: WantedRange): ContentRange {
+  const range = parseContentRange(answer.headers['content-range'])
+  const end = Math.min(wanted.end ?? Infinity, range?.total ?? Infinity)
+  const isAsWanted =
+    range?.start === wanted.start &&
+    (range.end === end || end === Infinity) &&
+    isConsistent(answer, range)
+  if (range === undefined || !isAsWanted || isEncoded(answer.headers)) {
+    throw answer.error('bad-answer', 'it answered with another range than the one asked for.', {
+      status: 206,
+    })
+  }
+  return range
+}
+
+function isConsistent(answer: Answer, range: ContentRange): boolean {
+  const length = parseContentLength(answer.headers['content-length'])
+  return length === undefined || length === range.end - range.start
+}

@@ -1,0 +1,317 @@
+import { Pool } from 'undici'
+import type { Clock } from '../domain/clock.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { Account, BagRecord } from '../domain/record.ts'
+import { ACCEPTED_ENCODINGS, readJson } from './answer-body.ts'
+import { parseAccount, parseDeleted, parseListing, parseUploaded } from './answers.ts'
+import { Auth } from './auth.ts'
+import { Caller, type Call } from './caller.ts'
+import { rangeHeader, toDownload, type WantedRange } from './download.ts'
+import type {
+  CallOptions,
+  Download,
+  DownloadOptions,
+  DriveService,
+  UploadOptions,
+  UploadSource,
+} from './drive-service.ts'
+import type { Answer, ExchangeLimits } from './exchange.ts'
+import { follow } from './follow.ts'
+import { openForm } from './multipart.ts'
+import { makeRedact, type Redact } from './redact.ts'
+import { resolveSettings, type HttpServiceSettings, type Resolved } from './settings.ts'
+import { Slots } from './slots.ts'
+
+export type { HttpServiceSettings } from './settings.ts'
+
+export interface HttpServiceDependencies {
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+/**
+ * The service over HTTP (interface.md, with what field-notes know). Throws `usage` for settings
+ * that cannot be used; opens no connection until the first call.
+ */
+export function createHttpService(
+  deps: HttpServiceDependencies,
+  settings: HttpServiceSettings,
+): DriveService {
+  return new HttpService(deps, resolveSettings(settings))
+}
+
+/** An answer about one bag or the account is small; the listing of a million bags is not. */
+const SMALL_ANSWER_BYTES = 1024 * 1024
+const LISTING_BYTES = 384 * 1024 * 1024
+
+class HttpService implements DriveService {
+  readonly #log: Logger
+  readonly #settings: Resolved
+  readonly #redact: Redact
+  readonly #pool: Pool
+  readonly #caller: Caller
+  readonly #uploads: Slots
+  readonly #downloads: Slots
+  readonly #shortCalls: Slots
+  readonly #closing = new AbortController()
+
+  constructor({ log, clock }: HttpServiceDependencies, settings: Resolved) {
+    const { maxUploads, maxDownloads, maxConnections, connectTimeoutMs } = settings
+    this.#log = log
+    this.#settings = settings
+    this.#redact = makeRedact(settings.token)
+    this.#pool = new Pool(settings.origin, {
+      connections: maxConnections,
+      connect: { timeout: connectTimeoutMs },
+    })
+    const auth = new Auth(settings)
+    const redact = this.#redact
+    this.#caller = new Caller({ pool: this.#pool, clock, log, redact, auth }, settings)
+    this.#uploads = new Slots(maxUploads)
+    this.#downloads = new Slots(maxDownloads)
+    this.#shortCalls = new Slots(maxConnections - maxUploads - maxDownloads)
+  }
+
+  uploadFile(source: UploadSource, options: UploadOptions = {}): Promise<BagId> {
+    const part = { fileName: source.name, contentType: 'application/octet-stream' }
+    return this.#upload('/api/files/upload', source, part, options)
+  }
+
+  uploadFolder(source: UploadSource, options: UploadOptions = {}): Promise<BagId> {
+    const part = { fileName: `${source.name}.zip`, contentType: 'application/zip' }
+    return this.#upload('/api/folders/upload', source, part, options)
+  }
+
+  addById(bagId: BagId, options: CallOptions = {}): Promise<void> {
+    const { answerMs } = this.#limits()
+    return this.#short(`Importing bag ${bagId}`, options, async (what, signal) => {
+      const call: Call = {
+        what,
+        method: 'POST',
+        path: '/api/bag/add_by_id',
+        headers: { ...JSON_WANTED, 'content-type': 'application/x-www-form-urlencoded' },
+        body: Buffer.from(new URLSearchParams({ bag_id: bagId }).toString()),
+        limits: { ...this.#limits(), answerMs },
+        signal,
+      }
+      await this.#caller.send(call, (answer) => readJson(answer, SMALL_ANSWER_BYTES))
+    })
+  }
+
+  async download(bagId: BagId, options: DownloadOptions = {}): Promise<Download> {
+    const wanted = checkRange(options.range)
+    const { signal, dispose } = follow(options.signal, this.#closing.signal)
+    const release = await this.#downloads.take(signal).catch((error: unknown) => {
+      dispose()
+      throw error
+    })
+    const letGo = (): void => {
+      dispose()
+      release()
+    }
+    try {
+      const download = await this.#startDownload(bagId, wanted, signal)
+      download.body.once('close', letGo)
+      if (download.body.closed) letGo()
+      return download
+    } catch (error) {
+      letGo()
+      throw error
+    }
+  }
+
+  deleteBag(bagId: BagId, options: CallOptions = {}): Promise<void> {
+    return this.#short(`Deleting bag ${bagId}`, options, async (what, signal) => {
+      const call: Call = {
+        what,
+        method: 'DELETE',
+        path: '/api/bag',
+        headers: { ...JSON_WANTED, 'content-type': 'application/json' },
+        body: Buffer.from(JSON.stringify({ bag_id: bagId })),
+        limits: this.#shortLimits(),
+        signal,
+      }
+      try {
+        await this.#caller.send(call, checkDeleted)
+      } catch (error) {
+        if (!isDriveError(error, 'gone')) throw error
+      }
+    })
+  }
+
+  listFiles(options: CallOptions = {}): Promise<readonly BagRecord[]> {
+    const limits = { ...this.#limits(), answerMs: this.#settings.metadataTimeoutMs }
+    return this.#short('Listing the files', options, (what, signal) =>
+      this.#caller.send(get(what, '/api/user/files_list', limits, signal), async (answer) => {
+        const listing = parseListing(await readJson(answer, LISTING_BYTES))
+        if (listing === undefined) throw strange(answer, 'its answer is no list.')
+        for (const { index, name, reason } of listing.skipped) {
+          const fields = { index, name: this.#redact(name), reason }
+          this.#log.warn(fields, 'A record of the listing cannot be used and is skipped.')
+        }
+        return listing.records
+      }),
+    )
+  }
+
+  getAccount(options: CallOptions = {}): Promise<Account> {
+    return this.#short('Reading the account', options, (what, signal) =>
+      this.#caller.send(get(what, '/api/user', this.#shortLimits(), signal), async (answer) => {
+        const account = parseAccount(await readJson(answer, SMALL_ANSWER_BYTES))
+        if (account === undefined) throw strange(answer, 'its answer is no user record.')
+        return account
+      }),
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#pool.destroy()
+  }
+
+  async #upload(
+    path: string,
+    source: UploadSource,
+    part: { readonly fileName: string; readonly contentType: string },
+    options: UploadOptions,
+  ): Promise<BagId> {
+    checkName(source.name)
+    return this.#within(this.#uploads, options, async (signal) => {
+      const form = await openForm({ ...source, ...part })
+      try {
+        const send = (description: string): Promise<BagId> => {
+          const call: Call = {
+            what: `Uploading "${source.name}"`,
+            method: 'POST',
+            path,
+            headers: { ...JSON_WANTED, 'content-type': form.contentType },
+            body: form.body(description, options.onProgress ?? ignore),
+            limits: this.#limits(),
+            signal,
+          }
+          return this.#caller.send(call, readUploaded)
+        }
+        return await send(source.description).catch((error: unknown) => {
+          if (source.description === '' && isDescriptionWanted(error)) return send(source.name)
+          throw error
+        })
+      } finally {
+        await form.close()
+      }
+    })
+  }
+
+  /** A range that the service cannot give (416) is beyond the end of what we thought: the whole tells. */
+  async #startDownload(bagId: BagId, wanted: WantedRange, signal: AbortSignal): Promise<Download> {
+    try {
+      return await this.#downloadOnce(bagId, wanted, signal)
+    } catch (error) {
+      if (!isDriveError(error) || error.facts.status !== 416) throw error
+      return this.#downloadOnce(bagId, { start: 0, end: undefined }, signal)
+    }
+  }
+
+  #downloadOnce(bagId: BagId, wanted: WantedRange, signal: AbortSignal): Promise<Download> {
+    const range = rangeHeader(wanted)
+    const path = `/api/bag/download/${toPathSegment(bagId)}`
+    const call: Call = {
+      ...get(`Downloading bag ${bagId}`, path, this.#limits(), signal),
+      headers: {
+        accept: '*/*',
+        'accept-encoding': 'identity',
+        ...(range === undefined ? {} : { range }),
+      },
+    }
+    return this.#caller.send(call, (answer) => toDownload(answer, wanted))
+  }
+
+  #short<T>(
+    what: string,
+    options: CallOptions,
+    task: (what: string, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#within(this.#shortCalls, options, (signal) => task(what, signal))
+  }
+
+  async #within<T>(
+    slots: Slots,
+    options: CallOptions,
+    task: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { signal, dispose } = follow(options.signal, this.#closing.signal)
+    try {
+      const release = await slots.take(signal)
+      try {
+        return await task(signal)
+      } finally {
+        release()
+      }
+    } finally {
+      dispose()
+    }
+  }
+
+  #limits(): ExchangeLimits {
+    const { connectTimeoutMs, firstByteTimeoutMs, stallTimeoutMs } = this.#settings
+    return { connectMs: connectTimeoutMs, answerMs: firstByteTimeoutMs, stallMs: stallTimeoutMs }
+  }
+
+  #shortLimits(): ExchangeLimits {
+    const { metadataTimeoutMs } = this.#settings
+    return { ...this.#limits(), answerMs: metadataTimeoutMs, wholeMs: metadataTimeoutMs }
+  }
+}
+
+const JSON_WANTED = { accept: 'application/json', 'accept-encoding': ACCEPTED_ENCODINGS }
+
+const ignore = (): void => undefined
+
+function get(what: string, path: string, limits: ExchangeLimits, signal: AbortSignal): Call {
+  return { what, method: 'GET', path, headers: JSON_WANTED, limits, signal }
+}
+
+function strange(answer: Answer, words: string): DriveError {
+  const hint = 'Is the URL of the service right?'
+  return answer.error('bad-answer', words, { status: answer.status, hint })
+}
+
+async function readUploaded(answer: Answer): Promise<BagId> {
+  const bagId = parseUploaded(await readJson(answer, SMALL_ANSWER_BYTES))
+  if (bagId === undefined) throw strange(answer, 'its answer names no bag.')
+  return bagId
+}
+
+async function checkDeleted(answer: Answer): Promise<void> {
+  const success = parseDeleted(await readJson(answer, SMALL_ANSWER_BYTES))
+  if (success === undefined) throw strange(answer, 'its answer does not say whether it is done.')
+  if (!success) throw answer.error('server-error', 'the service says that it did not do it.')
+}
+
+function isDescriptionWanted(error: unknown): boolean {
+  return isDriveError(error, 'rejected') && (error.facts.fields ?? []).includes('description')
+}
+
+/** The names that are not sent: what the service makes of them is not known. */
+function checkName(name: string): void {
+  const isText = Buffer.from(name).toString() === name
+  if (name !== '' && !/[/\0]/.test(name) && isText) return
+  throw new DriveError(
+    'bad-name',
+    `${JSON.stringify(name)} cannot be the name of an upload: it must be text, not empty, without "/" and NUL.`,
+  )
+}
+
+function checkRange(range: DownloadOptions['range']): WantedRange {
+  const { start, end } = { start: 0, end: undefined, ...range }
+  const isSound = Number.isSafeInteger(start) && start >= 0
+  const isEndSound = end === undefined || (Number.isSafeInteger(end) && end > start)
+  if (isSound && isEndSound) return { start, end }
+  throw new DriveError('invalid', `${start} to ${end ?? 'the end'} is no range of bytes.`)
+}
+
+/** `.` and `..` would be taken for steps of the path. */
+function toPathSegment(bagId: BagId): string {
+  return /^\.+$/.test(bagId) ? bagId.replaceAll('.', '%2E') : encodeURIComponent(bagId)
+}

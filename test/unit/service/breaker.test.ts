@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import { DriveError } from '../../../src/domain/errors.ts'
+import { silentLogger } from '../../../src/domain/logger.ts'
+import { withBreaker } from '../../../src/service/breaker.ts'
+import type { DriveService } from '../../../src/service/drive-service.ts'
+
+/** A service of which only the account can be asked; `answer` says what comes of it. */
+function scripted(answer: () => Promise<void>) {
+  let nowMs = 0
+  let calls = 0
+  const getAccount = async () => {
+    calls += 1
+    await answer()
+    return { uid: 'u', spaceLeft: 1, capacity: 1 }
+  }
+  const clock = { now: () => nowMs, sleep: () => Promise.resolve(), after: () => () => undefined }
+  const service = withBreaker(
+    // The other calls go the same way and are not needed here.
+    { getAccount } as unknown as DriveService,
+    { clock, log: silentLogger },
+    { firstPauseMs: 100, longestPauseMs: 400 },
+  )
+  return {
+    service,
+    calls: () => calls,
+    pass: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}
+
+const silence = (): Promise<never> => Promise.reject(new DriveError('timed-out', 'Silence.'))
+
+describe('a breaker', () => {
+  it('lets one call find out that the service is dead, and fails the others at once', async () => {
+    const { service, calls } = scripted(silence)
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
+    for (let each = 0; each < 5; each += 1) {
+      await expect(service.getAccount()).rejects.toMatchObject({ code: 'unavailable' })
+    }
+    expect(calls()).toBe(1)
+  })
+
+  it('lets a single call through after a pause that doubles up to a limit', async () => {
+    const { service, calls, pass } = scripted(silence)
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
+    for (const [pause, expected] of [
+      [99, 1],
+      [1, 2],
+      [199, 2],
+      [1, 3],
+      [399, 3],
+      [1, 4],
+      [400, 5],
+    ] as const) {
+      pass(pause)
+      await service.getAccount().catch(() => undefined)
+      expect(calls()).toBe(expected)
+    }
+  })
+
+  it('is open again after the first answer, also when that is a refusal', async () => {
+    let answer: () => Promise<void> = silence
+    const { service, calls, pass } = scripted(() => answer())
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
+    pass(100)
+    answer = () => Promise.reject(new DriveError('unauthorized', 'No.', { status: 401 }))
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'unauthorized' })
+    answer = () => Promise.resolve()
+    await service.getAccount()
+    await service.getAccount()
+    expect(calls()).toBe(4)
+  })
+
+  it('does not mind a service that is busy but answers', async () => {
+    const busy = () => Promise.reject(new DriveError('unavailable', 'Busy.', { status: 503 }))
+    const { service, calls } = scripted(busy)
+    for (let each = 0; each < 3; each += 1) {
+      await expect(service.getAccount()).rejects.toMatchObject({ message: 'Busy.' })
+    }
+    expect(calls()).toBe(3)
+  })
+})

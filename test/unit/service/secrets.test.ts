@@ -1,0 +1,88 @@
+import { inspect } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { DriveError } from '../../../src/domain/errors.ts'
+import { toBagId } from '../../../src/domain/ids.ts'
+import { makeRedact } from '../../../src/service/redact.ts'
+import { fromTransport } from '../../../src/service/transport-errors.ts'
+import {
+  bytesOf,
+  fileToUpload,
+  json,
+  recordingLog,
+  scripted,
+  serviceFor,
+  TOKEN,
+  type Script,
+} from './harness.ts'
+
+const bag = toBagId('b1')
+const ECHO = `you sent ${TOKEN} (${encodeURIComponent(TOKEN)})`
+
+/** Ways to fail that hand the token back to the client where they can. */
+const FAILURES: Readonly<Record<string, Script>> = {
+  ...Object.fromEntries(
+    [400, 401, 403, 404, 413, 422, 429, 500, 503].map((status): [string, Script] => [
+      `status ${status}`,
+      (_request, response) => {
+        response.setHeader('x-echo', TOKEN)
+        json(response, { detail: [{ loc: ['body', TOKEN], msg: ECHO, type: TOKEN }] }, status)
+      },
+    ]),
+  ),
+  text: (_request, response) => response.writeHead(500).end(ECHO),
+  page: (_request, response) => response.writeHead(502).end(`<title>${ECHO}</title>`),
+  'other JSON': (_request, response) => {
+    json(response, { [TOKEN]: ECHO }, 500)
+  },
+  'web page as answer': (_request, response) => response.writeHead(200).end(`<p>${ECHO}`),
+  'wrong list': (_request, response) => {
+    json(response, [{ filename: ECHO }, ECHO, { bag_id: [TOKEN], filename: [TOKEN] }])
+  },
+  redirect: (_request, response) =>
+    response.writeHead(307, { location: `http://${TOKEN.slice(0, 9)}.example/${ECHO}` }).end(),
+  'content type': (_request, response) =>
+    response.writeHead(200, { 'content-encoding': TOKEN }).end(ECHO),
+  range: (_request, response) => response.writeHead(206, { 'content-range': ECHO }).end(ECHO),
+  'not HTTP': (_request, response) => response.socket?.end(`${ECHO}\r\n\r\n`),
+  cut: (_request, response) => response.socket?.destroy(),
+}
+
+/** Every error reachable from this one, and all that can be printed of it. */
+function printed(value: unknown): string {
+  const texts = [inspect(value, { depth: 20, showHidden: true }), JSON.stringify(value)]
+  if (!(value instanceof Error)) return texts.join('\n')
+  const facts = value instanceof DriveError ? printed(value.facts) : ''
+  return [...texts, value.stack, facts, String(value.cause)].join('\n')
+}
+
+describe('the token', () => {
+  it.each(Object.keys(FAILURES))('is in no error and no log line after: %s', async (name) => {
+    const server = await scripted(FAILURES[name] ?? (() => undefined))
+    const log = recordingLog()
+    const service = serviceFor(server.url, { retries: 1, metadataTimeoutMs: 500 }, log)
+    const source = await fileToUpload('x', { description: '' })
+    const outcomes = await Promise.allSettled([
+      service.uploadFile(source),
+      service.uploadFolder(source),
+      service.addById(bag),
+      service.download(bag).then(({ body }) => bytesOf(body)),
+      service.deleteBag(bag),
+      service.listFiles(),
+      service.getAccount(),
+    ])
+    const errors = outcomes.flatMap((one): unknown[] =>
+      one.status === 'rejected' ? [one.reason] : [],
+    )
+    expect(errors.length).toBeGreaterThan(0)
+    for (const value of [...errors, ...log.lines, service]) {
+      expect(printed(value)).not.toContain(TOKEN)
+      expect(printed(value)).not.toContain(encodeURIComponent(TOKEN))
+    }
+    for (const error of errors) expect(error).toBeInstanceOf(DriveError)
+  })
+
+  it('is in no error made of a foreign one', () => {
+    const foreign = Object.assign(new Error(`bad header ${TOKEN}`), { code: 'EODD', data: TOKEN })
+    expect(printed(fromTransport(foreign, 'Listing', makeRedact(TOKEN)))).not.toContain(TOKEN)
+  })
+})
