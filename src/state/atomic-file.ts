@@ -1,0 +1,39 @@
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/** Makes the entries of a directory (creations, renames, removals) survive a power cut. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r')
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}
+
+/**
+ * Replaces the content of a file so that a reader finds the old or the new one, whole, at any
+ * time. `durable` also waits until it would survive a power cut (file and directory are fsynced);
+ * without it a kill of this process is survived. The file is private (0600).
+ */
+export async function writeFileAtomic(
+  path: string,
+  data: string | Uint8Array,
+  options: { readonly durable: boolean },
+): Promise<void> {
+  const temporary = `${path}.${process.pid}.new`
+  try {
+    const file = await open(temporary, 'w', 0o600)
+    try {
+      await file.writeFile(data)
+      if (options.durable) await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+  if (options.durable) await syncDirectory(dirname(path))
+}

@@ -1,0 +1,220 @@
+import { rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ClassicLevel } from 'classic-level'
+import { z } from 'zod'
+import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { toBagId, type BagId } from '../domain/ids.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { BagFacts } from '../domain/record.ts'
+import { findLevelCode } from './level-error.ts'
+import { makePrivateDirectory } from './private-dir.ts'
+
+const bagFacts = z.object({
+  kind: z.exactOptional(z.enum(['file', 'folder'])),
+  length: z.exactOptional(z.number()),
+  sha256: z.exactOptional(z.string()),
+  mode: z.exactOptional(z.number()),
+  mtimeMs: z.exactOptional(z.number()),
+  atimeMs: z.exactOptional(z.number()),
+})
+
+/** Values are JSON, read one by one so that a damaged one costs no other. */
+type Database = ClassicLevel
+
+interface Loaded {
+  readonly database: Database
+  readonly facts: Map<BagId, BagFacts>
+}
+
+/**
+ * What we learned of bags, in a small key-value store. All of it is in memory too, because a stat
+ * must not wait for a disk; what is learned is written behind, and by `flush` for certain.
+ */
+export class FactsStore {
+  readonly #database: Database
+  readonly #log: Logger
+  /** Facts hold for ever, so nothing is ever removed. */
+  readonly #facts: Map<BagId, BagFacts>
+  /** Bags with facts that a power cut would lose. */
+  readonly #unsynced = new Set<BagId>()
+  /** Those of them with facts that a kill would lose. */
+  #unwritten = new Set<BagId>()
+  #writing: Promise<void> = Promise.resolve()
+  #scheduled = false
+
+  private constructor({ database, facts }: Loaded, log: Logger) {
+    this.#database = database
+    this.#facts = facts
+    this.#log = log
+  }
+
+  /**
+   * Opens `<dir>/facts/v1`. A damaged store is set aside as `facts.bad-<ms>` and a new one begun:
+   * facts can be learned again. Rejects `locked` when another process has it open, `local-io` when
+   * a new one cannot be made either.
+   */
+  static async open(
+    deps: { readonly log: Logger },
+    settings: { readonly dir: string },
+  ): Promise<FactsStore> {
+    const root = join(settings.dir, 'facts')
+    try {
+      return new FactsStore(await load(root, deps.log), deps.log)
+    } catch (error) {
+      if (findLevelCode(error) === undefined) throw fromFileSystem(error, 'The facts')
+      if (findLevelCode(error) === 'LEVEL_LOCKED') throw lockedBy(error)
+      return new FactsStore(await beginAnew(root, error, deps.log), deps.log)
+    }
+  }
+
+  get(bagId: BagId): BagFacts | undefined {
+    return this.#facts.get(bagId)
+  }
+
+  /** All bags of which something is known. */
+  bagIds(): Iterable<BagId> {
+    return this.#facts.keys()
+  }
+
+  /** Adds to what is known of a bag; a field that is not given stays as it is. */
+  learn(bagId: BagId, facts: BagFacts): void {
+    const known = this.#facts.get(bagId) ?? {}
+    const learned = { ...known, ...facts }
+    if (isSame(known, learned)) return
+    this.#warnOfChange(bagId, known, learned)
+    this.#facts.set(bagId, learned)
+    this.#unwritten.add(bagId)
+    this.#unsynced.add(bagId)
+    this.#schedule()
+  }
+
+  /** Resolves when all that was learned would survive a power cut. */
+  async flush(): Promise<void> {
+    await this.#inTurn(async () => {
+      if (this.#unsynced.size === 0) return
+      const bags = [...this.#unsynced]
+      this.#unsynced.clear()
+      this.#unwritten.clear()
+      await this.#put(bags, { sync: true })
+    })
+  }
+
+  /** Flushes; may be called again. */
+  async close(): Promise<void> {
+    if (this.#database.status !== 'open') return
+    try {
+      await this.flush()
+    } finally {
+      await this.#database.close()
+    }
+  }
+
+  /** Whatever is learned in one go of the event loop is one batch. */
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      this.#writeBehind().catch((error: unknown) => {
+        this.#log.warn({ error: String(error) }, 'Facts could not be written yet.')
+      })
+    })
+  }
+
+  async #writeBehind(): Promise<void> {
+    await this.#inTurn(async () => {
+      const bags = this.#unwritten
+      this.#unwritten = new Set()
+      if (bags.size > 0) await this.#put([...bags], { sync: false })
+    })
+  }
+
+  /** What could not be written is tried again with the next that is learned, and by `flush`. */
+  async #put(bags: readonly BagId[], options: { readonly sync: boolean }): Promise<void> {
+    const batch = bags.map((key) => {
+      return { type: 'put' as const, key, value: JSON.stringify(this.#facts.get(key)) }
+    })
+    try {
+      await this.#database.batch(batch, options)
+    } catch (error) {
+      for (const bagId of bags) {
+        this.#unwritten.add(bagId)
+        this.#unsynced.add(bagId)
+      }
+      throw fromFileSystem(error, 'What was learned of bags cannot be written')
+    }
+  }
+
+  /** One batch at a time, so that an older value never lands on a newer one. */
+  #inTurn(task: () => Promise<void>): Promise<void> {
+    const turn = this.#writing.then(task)
+    this.#writing = turn.catch(() => undefined)
+    return turn
+  }
+
+  /** A bag is immutable: a service that changes one, or a wrong first guess, is worth a word. */
+  #warnOfChange(bagId: BagId, known: BagFacts, learned: BagFacts): void {
+    const changed = (['kind', 'length', 'sha256'] as const).filter(
+      (field) => known[field] !== undefined && known[field] !== learned[field],
+    )
+    if (changed.length === 0) return
+    this.#log.warn({ bagId, changed, known, learned }, 'A bag is not what it was before.')
+  }
+}
+
+function isSame(one: BagFacts, other: BagFacts): boolean {
+  return (['kind', 'length', 'sha256', 'mode', 'mtimeMs', 'atimeMs'] as const).every(
+    (field) => one[field] === other[field],
+  )
+}
+
+async function load(root: string, log: Logger): Promise<Loaded> {
+  const path = join(root, 'v1')
+  await makePrivateDirectory(path)
+  const database: Database = new ClassicLevel(path)
+  await database.open()
+  try {
+    const facts = new Map<BagId, BagFacts>()
+    for await (const [key, text] of database.iterator()) {
+      const parsed = bagFacts.safeParse(parseJson(text))
+      if (parsed.success && key !== '') facts.set(toBagId(key), parsed.data)
+      else log.warn({ bagId: key }, 'Facts of a bag cannot be read and are forgotten.')
+    }
+    return { database, facts }
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+/** Sets a damaged store aside; puts it back when that was not what was wrong. */
+async function beginAnew(root: string, damage: unknown, log: Logger): Promise<Loaded> {
+  const aside = `${root}.bad-${Date.now()}`
+  try {
+    await rename(root, aside)
+    const loaded = await load(root, log)
+    log.warn({ aside, error: String(damage) }, 'The facts of bags are damaged: set aside.')
+    return loaded
+  } catch (error) {
+    await rm(root, { recursive: true, force: true })
+    await rename(aside, root)
+    if (findLevelCode(error) === 'LEVEL_LOCKED') throw lockedBy(error)
+    throw fromFileSystem(error, 'What was learned of bags cannot be read')
+  }
+}
+
+function lockedBy(cause: unknown): DriveError {
+  return new DriveError('locked', 'Another process uses this state directory.', {
+    cause,
+    hint: 'Use that mount, unmount it first, or choose another --state-dir.',
+  })
+}
+
+/** Text that is no JSON gives undefined, which no schema takes. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

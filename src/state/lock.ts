@@ -1,0 +1,131 @@
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ClassicLevel } from 'classic-level'
+import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { writeFileAtomic } from './atomic-file.ts'
+import { findLevelCode } from './level-error.ts'
+import { makePrivateDirectory } from './private-dir.ts'
+
+/** A held lock. */
+export interface StateLock {
+  release(): Promise<void>
+}
+
+/** A holder names itself right after it has the lock, and takes its name away right before it lets go. */
+const TRIES = 20
+const PAUSE_MS = 50
+
+/**
+ * One process per state directory. The lock is the kernel's, on the file that an empty database in
+ * `lock.db` keeps open (fcntl, F_SETLK): it goes with its process however that ends, so that there
+ * is no stale lock to judge and nothing to race for. The file `lock` beside it only tells people the
+ * holder: pid and start time, since a pid may be used again.
+ *
+ * Rejects `locked` with the holder's pid.
+ */
+export async function acquireLock(dir: string): Promise<StateLock> {
+  const nameFile = join(dir, 'lock')
+  try {
+    await makePrivateDirectory(dir)
+    const held = await hold(dir, nameFile)
+    try {
+      const name = `${process.pid} ${(await startTimeOf(process.pid)) ?? '-'}\n`
+      await writeFileAtomic(nameFile, name, { durable: false })
+    } catch (error) {
+      await held.close()
+      throw error
+    }
+    return { release: () => letGo(held, nameFile) }
+  } catch (error) {
+    throw fromFileSystem(error, `The state directory ${dir} cannot be locked`)
+  }
+}
+
+async function letGo(held: ClassicLevel, nameFile: string): Promise<void> {
+  if (held.status !== 'open') return
+  await rm(nameFile, { force: true })
+  await held.close()
+}
+
+async function hold(dir: string, nameFile: string): Promise<ClassicLevel> {
+  const path = join(dir, 'lock.db')
+  await makePrivateDirectory(path)
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    const opened = await openOrSeeLocked(path)
+    if (opened !== undefined) return opened
+    await refuseLiveHolder(nameFile)
+    await sleep(PAUSE_MS)
+  }
+  throw new DriveError(
+    'locked',
+    `Another process holds the state directory ${dir}, or its file system cannot lock files.`,
+    { hint: 'Look for another bagfs, or choose a --state-dir on a local disk.' },
+  )
+}
+
+/** Undefined when another process holds the lock. What a crash left of the database does not matter. */
+async function openOrSeeLocked(path: string): Promise<ClassicLevel | undefined> {
+  try {
+    return await open(path)
+  } catch (error) {
+    if (findLevelCode(error) === 'LEVEL_LOCKED') return undefined
+    await clear(path)
+  }
+  try {
+    return await open(path)
+  } catch (error) {
+    if (findLevelCode(error) === 'LEVEL_LOCKED') return undefined
+    throw error
+  }
+}
+
+async function open(path: string): Promise<ClassicLevel> {
+  const database = new ClassicLevel(path, { cacheSize: 0, writeBufferSize: 65_536 })
+  await database.open()
+  return database
+}
+
+/** The lock file itself stays: removing it could let two processes lock two files. */
+async function clear(path: string): Promise<void> {
+  for (const name of await readdir(path)) {
+    if (name !== 'LOCK') await rm(join(path, name), { recursive: true, force: true })
+  }
+}
+
+async function refuseLiveHolder(nameFile: string): Promise<void> {
+  const [pid, started] = (await readIfThere(nameFile)).trim().split(' ')
+  if (pid === undefined || !/^[1-9]\d*$/.test(pid)) return
+  if (!(await isAlive(Number(pid), started))) return
+  throw new DriveError('locked', `This account is in use already, by process ${pid}.`, {
+    hint: 'Use that mount, unmount it first, or choose another --state-dir.',
+  })
+}
+
+async function isAlive(pid: number, started: string | undefined): Promise<boolean> {
+  const now = await startTimeOf(pid)
+  if (now !== undefined && started !== undefined && started !== '-') return now === started
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return systemErrorCode(error) === 'EPERM'
+  }
+}
+
+/** Field 22 of /proc/PID/stat (proc(5)); undefined where there is none. */
+async function startTimeOf(pid: number): Promise<string | undefined> {
+  const stat = await readIfThere(`/proc/${pid}/stat`)
+  // The second field is a name in parentheses that may hold anything.
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+}
+
+async function readIfThere(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    const code = systemErrorCode(error)
+    if (code === 'ENOENT' || code === 'ESRCH') return ''
+    throw error
+  }
+}
