@@ -1,0 +1,134 @@
+import type { BagId, IntentId } from '../domain/ids.ts'
+import type { Intent } from '../domain/intent.ts'
+import type { BagRecord } from '../domain/record.ts'
+
+/**
+ * The confirmed intents that a listing makes unnecessary: those with nothing left to do, where the
+ * listing was asked for after the confirmation and shows the bag of a put and none of what the
+ * intent replaces. `lagMs` after the confirmation a listing that still says otherwise is believed,
+ * because somebody else may have changed it. Intents that hold each other's effect in check go
+ * together, so that what is left does not bring back what was hidden: give all intents, not some.
+ */
+export function expireIntents(
+  listing: { readonly records: readonly BagRecord[]; readonly startedAtMs: number },
+  intents: readonly Intent[],
+  lagMs: number,
+): readonly Intent[] {
+  const effects = toEffects(intents)
+  const done = effects.filter(
+    ({ intent, confirmedAtMs }) => isDone(intent) && confirmedAtMs < listing.startedAtMs,
+  )
+  if (done.length === 0) return []
+  const listed = findListed(listing.records, done)
+  const last = findMarks(effects, (one, other) => one > other)
+  const expired = done.filter(
+    (effect) => listing.startedAtMs - effect.confirmedAtMs >= lagMs || agrees(effect, listed, last),
+  )
+  return withoutEntangled(effects, new Set(expired))
+}
+
+/** What one intent does to the tree. */
+interface Effect {
+  readonly intent: Intent
+  readonly id: IntentId
+  readonly confirmedAtMs: number
+  /** The bag that a put was given. */
+  readonly given: BagId | undefined
+  /** Bags that it hides: those it replaces, and those that puts in its place before were given. */
+  readonly hides: ReadonlySet<BagId>
+  /** Bags of `hides` that it does not name itself, with the put that does. */
+  readonly throughOthers: ReadonlyMap<IntentId, BagId>
+}
+
+function toEffects(intents: readonly Intent[]): readonly Effect[] {
+  const givenTo = new Map<IntentId, BagId>()
+  for (const intent of intents) {
+    if (intent.kind === 'put' && intent.bagId !== undefined) givenTo.set(intent.id, intent.bagId)
+  }
+  return intents.map((intent) => {
+    const given = givenTo.get(intent.id)
+    const named = new Set(intent.replaces)
+    const throughOthers = new Map<IntentId, BagId>()
+    for (const id of intent.supersedes) {
+      const bagId = givenTo.get(id)
+      if (bagId !== undefined && bagId !== given && !named.has(bagId)) throughOthers.set(id, bagId)
+    }
+    const hides = new Set([...named, ...throughOthers.values()])
+    if (given !== undefined) hides.delete(given)
+    const confirmedAtMs = intent.confirmedAtMs ?? Infinity
+    return { intent, id: intent.id, confirmedAtMs, given, hides, throughOthers }
+  })
+}
+
+/** True when the service has confirmed all that the intent asks for. */
+function isDone(intent: Intent): boolean {
+  if (intent.phase !== 'confirmed') return false
+  return intent.kind === 'delete' || intent.replacedAreDeleted === true
+}
+
+/** Which intent is the last, or the first, to hide or to have been given a bag. */
+interface Marks {
+  readonly hides: ReadonlyMap<BagId, IntentId>
+  readonly given: ReadonlyMap<BagId, IntentId>
+}
+
+function findMarks(
+  effects: Iterable<Effect>,
+  wins: (one: IntentId, other: IntentId) => boolean,
+): Marks {
+  const marks = { hides: new Map<BagId, IntentId>(), given: new Map<BagId, IntentId>() }
+  const note = (map: Map<BagId, IntentId>, bagId: BagId, id: IntentId): void => {
+    const known = map.get(bagId)
+    if (known === undefined || wins(id, known)) map.set(bagId, id)
+  }
+  for (const { id, given, hides } of effects) {
+    if (given !== undefined) note(marks.given, given, id)
+    for (const bagId of hides) note(marks.hides, bagId, id)
+  }
+  return marks
+}
+
+function agrees(effect: Effect, listed: ReadonlySet<BagId>, last: Marks): boolean {
+  const { intent, id, given, hides } = effect
+  if (intent.kind === 'put') {
+    if (given === undefined) return false
+    if (!listed.has(given) && !((last.hides.get(given) ?? '') > id)) return false
+  }
+  return [...hides].every((bagId) => !listed.has(bagId) || (last.given.get(bagId) ?? '') > id)
+}
+
+/** Takes out of `expired`, until nothing changes, each intent that one that stays still needs. */
+function withoutEntangled(effects: readonly Effect[], expired: Set<Effect>): readonly Intent[] {
+  for (;;) {
+    const staying = effects.filter((effect) => !expired.has(effect))
+    const needed = findNeeded(expired, staying)
+    if (needed.length === 0) return [...expired].map(({ intent }) => intent)
+    for (const effect of needed) expired.delete(effect)
+  }
+}
+
+/** Those without which the staying intents would show or hide something that they must not. */
+function findNeeded(expired: ReadonlySet<Effect>, staying: readonly Effect[]): readonly Effect[] {
+  const first = findMarks(staying, (one, other) => one < other)
+  const ids = new Set(staying.map(({ id }) => id))
+  const through = new Set(staying.flatMap(({ throughOthers }) => [...throughOthers.keys()]))
+  const isBefore = (id: IntentId | undefined, effect: Effect): boolean =>
+    id !== undefined && id < effect.id
+  return [...expired].filter(
+    (effect) =>
+      through.has(effect.id) ||
+      effect.intent.supersedes.some((id) => ids.has(id)) ||
+      [...effect.hides].some((bagId) => isBefore(first.given.get(bagId), effect)) ||
+      (effect.given !== undefined && isBefore(first.hides.get(effect.given), effect)),
+  )
+}
+
+/** Which of the bags that the intents name are listed. */
+function findListed(records: readonly BagRecord[], effects: readonly Effect[]): ReadonlySet<BagId> {
+  const named = new Set<BagId>()
+  for (const { given, hides } of effects) {
+    if (given !== undefined) named.add(given)
+    for (const bagId of hides) named.add(bagId)
+  }
+  return new Set(records.map(({ bagId }) => bagId).filter((bagId) => named.has(bagId)))
+}

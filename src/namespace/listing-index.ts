@@ -1,0 +1,132 @@
+import type { BagId } from '../domain/ids.ts'
+import { encodeName } from '../domain/names.ts'
+import type { BagFacts, BagRecord } from '../domain/record.ts'
+import { toEntry, type Candidate, type Entry } from './entry.ts'
+import { countEntries, familyOf, nameFamily } from './family.ts'
+
+/** What is known of a bag's kind; see DESIGN, Kinds. */
+export type KindOf = (bagId: BagId) => BagFacts['kind']
+
+/** Most keys have one record; those are kept without an array around them. */
+type OneOrMore = BagRecord | BagRecord[]
+
+const ZIP = /\.zip$/i
+const NOTHING: readonly BagRecord[] = []
+
+/**
+ * The records of a listing by family of names and by bag. Made once for a listing; the names of a
+ * family with several members are worked out when they are first asked for.
+ */
+export class ListingIndex {
+  readonly #families = new Map<string, OneOrMore>()
+  readonly #bags = new Map<BagId, OneOrMore>()
+  readonly #named = new Map<string, ReadonlyMap<string, Entry>>()
+  /**
+   * Whether a listed bag named `*.zip` was known as a folder when this index was made. Kept, because
+   * the keys of the index follow from it.
+   */
+  readonly #zippedFolders = new Map<BagId, boolean>()
+  readonly #kindOf: KindOf
+  /** Number of entries that the records make. */
+  readonly size: number
+
+  constructor(records: readonly BagRecord[], kindOf: KindOf) {
+    this.#kindOf = kindOf
+    const shared = new Set<string>()
+    for (const record of records) {
+      if (isZip(record.name)) {
+        this.#zippedFolders.set(record.bagId, kindOf(record.bagId) === 'folder')
+      }
+      add(this.#bags, record.bagId, record)
+      const family = familyOf(this.plainOf(record))
+      if (add(this.#families, family, record)) shared.add(family)
+    }
+    let size = this.#families.size - shared.size
+    for (const family of shared) size += countEntries(this.candidatesIn(family))
+    this.size = size
+  }
+
+  /** The name that a record is shown under when no other wants it; a folder's goes without `.zip`. */
+  plainOf(record: BagRecord): string {
+    return encodeName(this.#isZippedFolder(record) ? record.name.replace(ZIP, '') : record.name)
+  }
+
+  toCandidate(record: BagRecord): Candidate {
+    return { kind: 'bag', plain: this.plainOf(record), record }
+  }
+
+  recordsOf(bagId: BagId): readonly BagRecord[] {
+    return toArray(this.#bags.get(bagId))
+  }
+
+  families(): Iterable<string> {
+    return this.#families.keys()
+  }
+
+  candidatesIn(family: string): readonly Candidate[] {
+    return toArray(this.#families.get(family)).map((record) => this.toCandidate(record))
+  }
+
+  /** The entry of this shown name, given the name's family. */
+  get(family: string, shown: string): Entry | undefined {
+    const records = this.#families.get(family)
+    if (records === undefined) return undefined
+    if (Array.isArray(records)) return this.#name(family).get(shown)
+    return this.plainOf(records) === shown ? toEntry(this.toCandidate(records), shown) : undefined
+  }
+
+  *entriesOf(family: string): Iterable<Entry> {
+    const records = this.#families.get(family)
+    if (records === undefined) return
+    if (Array.isArray(records)) yield* this.#name(family).values()
+    else {
+      const candidate = this.toCandidate(records)
+      yield toEntry(candidate, candidate.plain)
+    }
+  }
+
+  countIn(family: string): number {
+    const records = this.#families.get(family)
+    if (records === undefined) return 0
+    return Array.isArray(records) ? this.#name(family).size : 1
+  }
+
+  #name(family: string): ReadonlyMap<string, Entry> {
+    let named = this.#named.get(family)
+    if (named === undefined) {
+      named = nameFamily(this.candidatesIn(family))
+      this.#named.set(family, named)
+    }
+    return named
+  }
+
+  #isZippedFolder({ bagId, name }: BagRecord): boolean {
+    if (!isZip(name)) return false
+    return this.#zippedFolders.get(bagId) ?? this.#kindOf(bagId) === 'folder'
+  }
+}
+
+export function indexListing(
+  records: readonly BagRecord[],
+  kindOf: KindOf = () => undefined,
+): ListingIndex {
+  return new ListingIndex(records, kindOf)
+}
+
+/** A bag that is called `.zip` and nothing else keeps its name. */
+function isZip(name: string): boolean {
+  return name.length > 4 && ZIP.test(name)
+}
+
+/** True when there was something under this key. */
+function add<Key>(map: Map<Key, OneOrMore>, key: Key, record: BagRecord): boolean {
+  const found = map.get(key)
+  if (Array.isArray(found)) found.push(record)
+  else map.set(key, found === undefined ? record : [found, record])
+  return found !== undefined
+}
+
+function toArray(found: OneOrMore | undefined): readonly BagRecord[] {
+  if (found === undefined) return NOTHING
+  return Array.isArray(found) ? found : [found]
+}

@@ -1,0 +1,292 @@
+import type { Clock } from '../domain/clock.ts'
+import { canPass, DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { DriveService } from '../service/drive-service.ts'
+import type { StoredListing } from '../state/listing-store.ts'
+import { indexListing, type KindOf, type ListingIndex } from './listing-index.ts'
+import { sameRecords } from './same-records.ts'
+import { SavedListing, type ListingKeeper } from './saved-listing.ts'
+
+/** One answer of the service. Snapshots with the same records share `records` and `index`. */
+export interface ListingSnapshot extends StoredListing {
+  readonly index: ListingIndex
+}
+
+interface ListingDeps {
+  readonly service: Pick<DriveService, 'listFiles'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly store: ListingKeeper
+  /** Kinds known when a listing arrives; call `reindex` when one is learned later. */
+  readonly kindOf?: KindOf
+}
+
+interface ListingSettings {
+  /** How old an answer may be before callers wait for a new one. */
+  readonly ttlMs: number
+  /** How long callers wait, all in all, for one refresh while there is an old answer. */
+  readonly waitMs: number
+}
+
+/** What `status` tells of the listing. */
+export interface ListingStatus {
+  /** Undefined when there is no listing yet. */
+  readonly ageMs: number | undefined
+  readonly records: number
+  /** Why the last request failed; gone with the next answer. */
+  readonly lastError?: {
+    readonly code: DriveErrorCode
+    readonly message: string
+    readonly atMs: number
+  }
+}
+
+interface Request {
+  readonly answer: Promise<ListingSnapshot>
+  /** When callers with an old answer stop waiting; set by the first of them. */
+  patienceEndsAtMs?: number
+}
+
+interface Failure {
+  readonly error: DriveError
+  readonly atMs: number
+  /** How many requests failed in a row. */
+  readonly times: number
+}
+
+const FIRST_PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 30_000
+
+/**
+ * The listing and its freshness: one request in flight at most, asked only when somebody looks.
+ * While the service fails, callers go on with the last answer, also with that of the last mount.
+ */
+export class Listing {
+  readonly #deps: ListingDeps
+  readonly #settings: ListingSettings
+  readonly #saved: SavedListing
+  readonly #listeners = new Set<(snapshot: ListingSnapshot) => void>()
+  readonly #closing = new AbortController()
+  #snapshot: ListingSnapshot | undefined
+  #request: Request | undefined
+  #next: Promise<ListingSnapshot> | undefined
+  #failure: Failure | undefined
+
+  private constructor(deps: ListingDeps, settings: ListingSettings, stored?: StoredListing) {
+    this.#deps = deps
+    this.#settings = settings
+    this.#saved = new SavedListing(deps)
+    if (stored !== undefined) {
+      this.#snapshot = { ...stored, index: indexListing(stored.records, deps.kindOf) }
+    }
+  }
+
+  /** Begins with the listing that an earlier process saved, however old. */
+  static async open(deps: ListingDeps, settings: ListingSettings): Promise<Listing> {
+    return new Listing(deps, settings, await deps.store.load())
+  }
+
+  current(): ListingSnapshot | undefined {
+    return this.#snapshot
+  }
+
+  /**
+   * A listing no older than the time to live, if the service tells it in time; else the old one.
+   * Rejects only when there is none at all, with the error of the request, or when `signal` is
+   * aborted (`interrupted`).
+   */
+  async fresh(signal?: AbortSignal): Promise<ListingSnapshot> {
+    this.#refuse(signal)
+    const snapshot = this.#snapshot
+    if (snapshot === undefined) return this.#first(signal)
+    const age = this.#ageOf(snapshot)
+    if (age <= this.#settings.ttlMs / 2 || this.#isPausing()) return snapshot
+    const request = this.#ask()
+    if (age <= this.#settings.ttlMs) return snapshot
+    await this.#waitBriefly(request, signal)
+    return this.#snapshot ?? snapshot
+  }
+
+  /**
+   * Asks anew: the answer was begun after this call. Rejects with the error of the request. Callers
+   * at the same time share one; it goes out also during the pause after a failure.
+   */
+  async refreshNow(signal?: AbortSignal): Promise<ListingSnapshot> {
+    this.#refuse(signal)
+    this.#next ??= this.#askAfterCurrent()
+    return untilAborted(this.#next, signal)
+  }
+
+  /** Makes the index anew when a kind was learned that changes a name. */
+  reindex(): void {
+    if (this.#snapshot === undefined) return
+    const index = indexListing(this.#snapshot.records, this.#deps.kindOf)
+    this.#snapshot = { ...this.#snapshot, index }
+    this.#tell(this.#snapshot)
+  }
+
+  /** Calls `listener` when records or their names differ from before; returns the function that ends this. */
+  onChange(listener: (snapshot: ListingSnapshot) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  status(): ListingStatus {
+    const snapshot = this.#snapshot
+    const ageMs = snapshot === undefined ? undefined : this.#ageOf(snapshot)
+    const records = snapshot?.records.length ?? 0
+    if (this.#failure === undefined) return { ageMs, records }
+    const { error, atMs } = this.#failure
+    return { ageMs, records, lastError: { code: error.code, message: error.message, atMs } }
+  }
+
+  /** Gives up the request in flight and keeps the last answer for the next mount. */
+  async close(): Promise<void> {
+    this.#listeners.clear()
+    this.#closing.abort(new DriveError('interrupted', 'The drive is being closed.'))
+    await this.#request?.answer.catch(noted)
+    await this.#saved.close()
+  }
+
+  /** Nothing to go on with: waits for the request's own end, unless one failed a moment ago. */
+  async #first(signal: AbortSignal | undefined): Promise<ListingSnapshot> {
+    if (this.#failure !== undefined && this.#request === undefined && this.#isPausing()) {
+      throw this.#failure.error
+    }
+    return untilAborted(this.#ask().answer, signal)
+  }
+
+  /** All callers together wait for one request no longer than `waitMs`, or `ls -l` would wait per file. */
+  async #waitBriefly(request: Request, signal: AbortSignal | undefined): Promise<void> {
+    const { clock } = this.#deps
+    const { waitMs } = this.#settings
+    request.patienceEndsAtMs ??= clock.now() + waitMs
+    // A clock that was set back must not make anybody wait longer.
+    const leftMs = Math.min(request.patienceEndsAtMs - clock.now(), waitMs)
+    if (leftMs <= 0) return
+    let cancel = (): void => undefined
+    const enough = new Promise<void>((resolve) => {
+      cancel = clock.after(leftMs, resolve)
+    })
+    try {
+      await untilAborted(Promise.race([request.answer.then(noted, noted), enough]), signal)
+    } finally {
+      cancel()
+    }
+  }
+
+  #ask(): Request {
+    if (this.#request !== undefined) return this.#request
+    const request = { answer: this.#list() }
+    request.answer.catch(noted)
+    this.#request = request
+    return request
+  }
+
+  async #askAfterCurrent(): Promise<ListingSnapshot> {
+    await this.#request?.answer.catch(noted)
+    this.#next = undefined
+    this.#refuse(undefined)
+    return this.#ask().answer
+  }
+
+  async #list(): Promise<ListingSnapshot> {
+    const { service, clock } = this.#deps
+    const startedAtMs = clock.now()
+    try {
+      const records = await service.listFiles({ signal: this.#closing.signal })
+      return this.#take({ records, startedAtMs, receivedAtMs: clock.now() })
+    } catch (error) {
+      throw this.#noteFailure(error)
+    } finally {
+      this.#request = undefined
+    }
+  }
+
+  /** An answer that says the same again keeps the index, and only renews its time. */
+  #take(answer: StoredListing): ListingSnapshot {
+    this.#failure = undefined
+    const before = this.#snapshot
+    const isNew = before === undefined || !sameRecords(before.records, before.index, answer.records)
+    const snapshot: ListingSnapshot = isNew
+      ? { ...answer, index: indexListing(answer.records, this.#deps.kindOf) }
+      : { ...answer, records: before.records, index: before.index }
+    this.#snapshot = snapshot
+    this.#saved.note(snapshot, isNew)
+    if (isNew) this.#tell(snapshot)
+    return snapshot
+  }
+
+  #noteFailure(cause: unknown): DriveError {
+    const words = cause instanceof Error ? cause.message : String(cause)
+    const error = isDriveError(cause) ? cause : new DriveError('bad-answer', words, { cause })
+    if (this.#closing.signal.aborted) return error
+    const times = (this.#failure?.times ?? 0) + 1
+    this.#failure = { error, atMs: this.#deps.clock.now(), times }
+    const fields = { code: error.code, times }
+    const message = `The listing is not to be had: ${error.message}`
+    if (times === 1 || !canPass(error)) this.#deps.log.warn(fields, message)
+    else this.#deps.log.debug(fields, message)
+    return error
+  }
+
+  #tell(snapshot: ListingSnapshot): void {
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener(snapshot)
+      } catch (error) {
+        this.#deps.log.error({ error: String(error) }, 'A listener of the listing failed.')
+      }
+    }
+  }
+
+  /** After a failure the service is left alone for a while that doubles, or as long as it asked. */
+  #isPausing(): boolean {
+    if (this.#failure === undefined) return false
+    const { atMs, times, error } = this.#failure
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (times - 1), LONGEST_PAUSE_MS)
+    const passedMs = this.#deps.clock.now() - atMs
+    return passedMs >= 0 && passedMs < Math.max(pauseMs, error.facts.retryAfterMs ?? 0)
+  }
+
+  /**
+   * Counted from the answer, or a service that takes longer than the time to live would be asked
+   * without a pause. A clock that was set back makes an answer as old as can be.
+   */
+  #ageOf({ receivedAtMs }: ListingSnapshot): number {
+    const age = this.#deps.clock.now() - receivedAtMs
+    return age < 0 ? Infinity : age
+  }
+
+  #refuse(signal: AbortSignal | undefined): void {
+    this.#closing.signal.throwIfAborted()
+    if (signal?.aborted === true) throw interruption(signal)
+  }
+}
+
+function interruption({ reason }: AbortSignal): DriveError {
+  if (isDriveError(reason)) return reason
+  return new DriveError('interrupted', 'The wait for the listing was given up.')
+}
+
+/** Settles as `work` does, or rejects as soon as `signal` is aborted; the work goes on for others. */
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work
+  let onAbort = (): void => undefined
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => {
+      reject(interruption(signal))
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** For waits on a request whose outcome #list has noted. */
+function noted(): void {
+  return undefined
+}

@@ -1,0 +1,60 @@
+import type { Clock } from '../domain/clock.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { StoredListing } from '../state/listing-store.ts'
+
+/** Where the last listing is kept between mounts. */
+export interface ListingKeeper {
+  load(): Promise<StoredListing | undefined>
+  save(listing: StoredListing): Promise<void>
+}
+
+interface SavedListingDeps {
+  readonly store: ListingKeeper
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Records change in bursts, and a large listing takes a while to write. */
+const SAVE_AFTER_MS = 3_000
+
+/** Saves the last listing every few seconds at most. A failure is logged: only a mount without network misses it. */
+export class SavedListing {
+  readonly #deps: SavedListingDeps
+  #latest: StoredListing | undefined
+  #cancelTimer: (() => void) | undefined
+  #saving: Promise<void> = Promise.resolve()
+
+  constructor(deps: SavedListingDeps) {
+    this.#deps = deps
+  }
+
+  /** Takes note of an answer. One that says nothing new is written on close only, for its time. */
+  note(listing: StoredListing, isNew: boolean): void {
+    this.#latest = listing
+    if (!isNew || this.#cancelTimer !== undefined) return
+    this.#cancelTimer = this.#deps.clock.after(SAVE_AFTER_MS, () => {
+      this.#save()
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#cancelTimer?.()
+    this.#save()
+    await this.#saving
+  }
+
+  #save(): void {
+    this.#cancelTimer = undefined
+    this.#saving = this.#saving.then(async () => {
+      const listing = this.#latest
+      if (listing === undefined) return
+      this.#latest = undefined
+      const { records, startedAtMs, receivedAtMs } = listing
+      try {
+        await this.#deps.store.save({ records, startedAtMs, receivedAtMs })
+      } catch (error) {
+        this.#deps.log.warn({ error: String(error) }, 'The listing could not be kept.')
+      }
+    })
+  }
+}

@@ -1,0 +1,30 @@
+import { encodeName } from '../domain/names.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Intent, PutIntent } from '../domain/intent.ts'
+import type { BagRecord } from '../domain/record.ts'
+import { familyOf } from './family.ts'
+import type { ListingIndex } from './listing-index.ts'
+
+/**
+ * Bags that look like what a put has sent, while nobody knows whether it arrived: the put's own entry
+ * stands for them. The uploader finds out, and then the bag is the put's or shows for itself.
+ */
+export function findSentBags(index: ListingIndex, intents: readonly Intent[]): readonly BagId[] {
+  return intents.flatMap((intent) =>
+    intent.kind === 'put' && intent.phase === 'waiting' && intent.sentAtMs !== undefined
+      ? recordsLike(index, intent).map(({ bagId }) => bagId)
+      : [],
+  )
+}
+
+function recordsLike(index: ListingIndex, put: PutIntent): readonly BagRecord[] {
+  return index.candidatesIn(familyOf(encodeName(put.name))).flatMap((candidate) => {
+    if (candidate.kind !== 'bag') return []
+    const { record } = candidate
+    const isLike =
+      record.name === put.name &&
+      record.size === put.content.length &&
+      record.description === put.description
+    return isLike && put.namesakes?.includes(record.bagId) === false ? [record] : []
+  })
+}

@@ -1,0 +1,123 @@
+import type { BagId } from '../domain/ids.ts'
+import type { Intent } from '../domain/intent.ts'
+import { encodeName } from '../domain/names.ts'
+import { readIntents, type Changes } from './changes.ts'
+import type { Candidate, Entry } from './entry.ts'
+import { familyOf, nameFamily } from './family.ts'
+import { indexListing, type ListingIndex } from './listing-index.ts'
+import { findSentBags } from './sent.ts'
+
+/** The root of the drive: every entry under exactly one shown name. */
+export interface Tree {
+  get(shown: string): Entry | undefined
+  /** The entry that a typed name means: one shown so, else the one whose service name it is. */
+  resolve(typed: string): Entry | undefined
+  entries(): Iterable<Entry>
+  /** How many visible entries need this bag: its own, and pending ones that take their content from it. */
+  usesOf(bagId: BagId): number
+  readonly size: number
+}
+
+export type { Entry } from './entry.ts'
+export { expireIntents } from './expire.ts'
+export { indexListing, type ListingIndex } from './listing-index.ts'
+
+type Overlay = ReadonlyMap<string, ReadonlyMap<string, Entry>>
+
+/**
+ * The tree of a listing and the intents on top of it: a pure function, so that after a crash the
+ * same intents give the same tree. Without an index there is no listing yet. Costs what the intents touch, not what the listing holds.
+ */
+export function buildTree(listed: ListingIndex | undefined, intents: readonly Intent[]): Tree {
+  const index = listed ?? indexListing([])
+  const changes = withSent(readIntents(intents), findSentBags(index, intents))
+  const added = listAdded(index, changes)
+  const overlay = makeOverlay(index, changes, added)
+  let size = index.size
+  for (const [family, named] of overlay) size += named.size - index.countIn(family)
+  const get = (shown: string): Entry | undefined => {
+    const family = familyOf(shown)
+    const named = overlay.get(family)
+    return named === undefined ? index.get(family, shown) : named.get(shown)
+  }
+  return {
+    size,
+    get,
+    resolve: (typed) => get(typed) ?? get(encodeName(typed)),
+    entries: () => listEntries(index, overlay),
+    usesOf: (bagId) => countUses(index, changes, added, bagId),
+  }
+}
+
+/** A bag that a confirmed put was given is known, and shows. */
+function withSent(changes: Changes, sent: readonly BagId[]): Changes {
+  if (sent.length === 0) return changes
+  const known = new Set(changes.made.map(({ bagId }) => bagId))
+  const unknown = sent.filter((bagId) => !known.has(bagId))
+  return { ...changes, hidden: new Set([...changes.hidden, ...unknown]) }
+}
+
+/** What the intents add to the listing. A bag that is listed under its name is not added again. */
+function listAdded(index: ListingIndex, { pending, made }: Changes): readonly Candidate[] {
+  const isListed = ({ bagId, name }: (typeof made)[number]): boolean =>
+    index.recordsOf(bagId).some((record) => record.name === name)
+  return [
+    ...pending.map((intent): Candidate => {
+      return { kind: 'pending', plain: encodeName(intent.name), intent }
+    }),
+    ...made.filter((record) => !isListed(record)).map((record) => index.toCandidate(record)),
+  ]
+}
+
+/** The families that the intents touch, named anew. */
+function makeOverlay(
+  index: ListingIndex,
+  { hidden }: Changes,
+  added: readonly Candidate[],
+): Overlay {
+  const touched = new Map<string, Candidate[]>()
+  const touch = (plain: string): Candidate[] => {
+    const family = familyOf(plain)
+    let members = touched.get(family)
+    if (members === undefined) {
+      members = index.candidatesIn(family).filter((one) => !isHidden(one, hidden))
+      touched.set(family, members)
+    }
+    return members
+  }
+  for (const bagId of hidden) {
+    for (const record of index.recordsOf(bagId)) touch(index.plainOf(record))
+  }
+  for (const candidate of added) touch(candidate.plain).push(candidate)
+  return new Map(Array.from(touched, ([family, members]) => [family, nameFamily(members)]))
+}
+
+function isHidden(candidate: Candidate, hidden: ReadonlySet<BagId>): boolean {
+  return candidate.kind === 'bag' && hidden.has(candidate.record.bagId)
+}
+
+function* listEntries(index: ListingIndex, overlay: Overlay): Iterable<Entry> {
+  for (const family of index.families()) {
+    if (!overlay.has(family)) yield* index.entriesOf(family)
+  }
+  for (const named of overlay.values()) yield* named.values()
+}
+
+function countUses(
+  index: ListingIndex,
+  { hidden }: Changes,
+  added: readonly Candidate[],
+  bagId: BagId,
+): number {
+  const names = new Set<string>()
+  if (!hidden.has(bagId)) {
+    for (const record of index.recordsOf(bagId)) names.add(index.plainOf(record))
+  }
+  let takers = 0
+  for (const one of added) {
+    if (one.kind === 'bag') {
+      if (one.record.bagId === bagId) names.add(one.plain)
+    } else if (one.intent.content.from === 'bag' && one.intent.content.bagId === bagId) takers += 1
+  }
+  return names.size + takers
+}
