@@ -1,0 +1,364 @@
+import type { Clock } from '../domain/clock.ts'
+import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { Download } from '../service/drive-service.ts'
+import { BagFile } from './bag-file.ts'
+import type { CacheLayout } from './cache-layout.ts'
+import type { CacheSpace } from './cache-space.ts'
+import { ContentHash } from './content-hash.ts'
+import type { FactsAccess } from './facts-access.ts'
+
+/** Present ranges are written down after this many new bytes, but not more often than every 2 s. */
+const SAVE_EVERY_BYTES = 16 * 1024 * 1024
+const SAVE_EVERY_MS = 2000
+/** Starts over after which the content is given up: the service cannot agree with itself. */
+const MOST_RESTARTS = 3
+
+/** Work on the disk that nobody waits for, one task at a time. */
+export interface BackgroundWork {
+  add<Result>(task: () => Promise<Result>): Promise<Result>
+  /** Resolves when so little is waiting that more can be taken on. */
+  ready(): Promise<void>
+}
+
+export interface ContentDependencies {
+  readonly log: Logger
+  readonly clock: Clock
+  readonly facts: FactsAccess
+  readonly layout: CacheLayout
+  readonly space: CacheSpace
+  readonly background: BackgroundWork
+}
+
+/** What a bag does when its content changes state. */
+export interface ContentHost {
+  /** The bytes cannot be trusted, and there is an empty new generation: nothing may fill the old. */
+  replaced(): void
+  /** Content became complete, or a check ended. */
+  settled(): void
+  /** The content cannot be had; those who wait must hear of it. */
+  failed(error: unknown): void
+}
+
+/**
+ * What is on disk of one bag in use, and how far it can be trusted.
+ *
+ * Content has a generation. When it turns out that its bytes cannot be trusted, a new one begins
+ * with nothing; whoever was given bytes of the old one holds a mixture and must not be given more.
+ */
+export class BagContent {
+  readonly bagId: BagId
+  readonly #key: string
+  readonly #host: ContentHost
+  readonly #dependencies: ContentDependencies
+  /** Files whose descriptors somebody may still hold. */
+  readonly #superseded: BagFile[] = []
+  #file: BagFile
+  #hash = new ContentHash()
+  #generation = 0
+  #isComplete: boolean
+  #checking: Promise<void> | undefined
+  #storing: Promise<void> = Promise.resolve()
+  #mismatches = 0
+  #restarts = 0
+  #etagsDiffer = false
+  #savedBytes: number
+  #savedAtMs = 0
+
+  /** `file` is what is on disk; complete content was checked when it came. */
+  constructor(
+    found: { readonly file: BagFile; readonly key: string; readonly isComplete: boolean },
+    host: ContentHost,
+    dependencies: ContentDependencies,
+  ) {
+    this.bagId = found.file.bagId
+    this.#key = found.key
+    this.#file = found.file
+    this.#isComplete = found.isComplete
+    this.#host = host
+    this.#dependencies = dependencies
+    this.#savedBytes = found.file.ranges.covered
+    dependencies.space.adjust(found.file.ranges.covered)
+  }
+
+  get file(): BagFile {
+    return this.#file
+  }
+
+  get generation(): number {
+    return this.#generation
+  }
+
+  get isComplete(): boolean {
+    return this.#isComplete
+  }
+
+  get isChecking(): boolean {
+    return this.#checking !== undefined
+  }
+
+  /** True length, as far as it is known without asking. */
+  get length(): number | undefined {
+    return this.#file.total ?? this.#dependencies.facts.get(this.bagId)?.length
+  }
+
+  /** How many of the bytes asked for can be given now: all, or those up to the end; or undefined. */
+  lengthHere(wanted: number, position: number): number | undefined {
+    const total = this.length
+    if (total !== undefined && position >= total) return 0
+    const end = Math.min(position + wanted, total ?? Infinity)
+    if (!this.#file.ranges.contains(position, end)) return undefined
+    // All is here but not checked yet: the last byte is held back, so that nobody who reads to the
+    // end without an error was given wrong bytes.
+    if (end === total && !this.#isComplete && this.#file.isWhole) return undefined
+    return end - position
+  }
+
+  /** Compares an answer's head with what is here; throws, and starts over, when they disagree. */
+  takeHead(head: Download): void {
+    const file = this.#file
+    if (differ(file.total, head.totalLength)) {
+      throw this.distrust(
+        `it was ${String(file.total)} bytes long and is ${String(head.totalLength)}`,
+      )
+    }
+    if (!this.#etagsDiffer && differ(strong(file.etag), strong(head.etag))) {
+      // Once. A service whose ETags change with every answer says nothing by them.
+      this.#etagsDiffer = true
+      throw this.distrust(`its ETag was ${String(file.etag)} and is ${String(head.etag)}`)
+    }
+    file.total ??= head.totalLength
+    file.etag = head.etag ?? file.etag
+  }
+
+  /** `chunks` are in the file from `position` on. */
+  landed(chunks: readonly Uint8Array[], position: number): void {
+    // Costs more than half of the speed of a fast line, so only where there is a sum to compare.
+    if (this.#expectedSum !== undefined) this.#hash.take(chunks, position)
+    this.#saveNowAndThen()
+  }
+
+  /** When all bytes are here: checks them where there is something to compare with. */
+  check(): void {
+    if (!this.#file.isWhole || this.#isComplete || this.isChecking) return
+    const expected = this.#expectedSum
+    if (expected === undefined) {
+      this.#becomeComplete()
+      return
+    }
+    this.#checking = this.#compare(this.#file, expected).finally(() => {
+      this.#checking = undefined
+      this.#host.settled()
+    })
+  }
+
+  /** The service contradicts itself: begins again with nothing. Returns the error to throw. */
+  distrust(why: string): DriveError {
+    const { bagId } = this
+    const file = this.#file
+    const error = new DriveError('corrupt', `The service changed its content: ${why}.`)
+    this.#dependencies.log.warn({ bagId, why }, 'Content changed at the service; starting over.')
+    this.#restarts += 1
+    this.#replaceFile()
+    this.#discard(file)
+    if (this.#restarts > MOST_RESTARTS) {
+      this.#restarts = 0
+      this.#host.failed(error)
+    }
+    return error
+  }
+
+  /** Takes over complete content that was put in place under the bag's own name. */
+  adopt(file: BagFile): void {
+    const old = this.#file
+    this.#supersede(file)
+    if (!old.stored) this.#discard(old)
+    this.#isComplete = true
+    this.#storing = Promise.resolve()
+  }
+
+  /** Frees the disk of what came so far, but for those bytes; it can be fetched again. */
+  dropExcept(start: number, end: number): void {
+    const { space } = this.#dependencies
+    space.adjust(-this.#file.ranges.covered)
+    this.#file.dropExcept(start, end)
+    space.adjust(this.#file.ranges.covered)
+  }
+
+  /** Resolves when content that is complete has its own name on disk, or could not get it. */
+  async stored(): Promise<void> {
+    await this.#storing
+  }
+
+  /** Resolves when no check is under way. */
+  async checked(): Promise<void> {
+    await this.#checking
+  }
+
+  /** Makes sure that a later process finds what is here; resolves false when that cannot be. */
+  async keep(): Promise<boolean> {
+    const file = this.#file
+    if (this.#isComplete) {
+      await this.#storing
+      return file.stored
+    }
+    if (file.ranges.covered === 0) return false
+    try {
+      await this.#dependencies.background.add(() => file.saveRanges())
+      return true
+    } catch (error) {
+      this.#warn(error, 'A partial download cannot be kept.')
+      return false
+    }
+  }
+
+  /** Closes every descriptor. What is here becomes idle content when it `isKept`, else it is removed. */
+  retire(isKept: boolean): void {
+    const { space, clock } = this.#dependencies
+    const file = this.#file
+    try {
+      file.touch(clock.now())
+    } catch (error) {
+      this.#warn(error, 'The last use of cached content cannot be noted.')
+    }
+    for (const each of [file, ...this.#superseded]) each.close()
+    space.adjust(-file.ranges.covered)
+    if (!isKept) this.#discard(file)
+    else space.putBack(this.#key, file.stored ? 'complete' : 'partial', file.ranges.covered)
+  }
+
+  /**
+   * Reads complete content again. False when it is not what its known sum stands for; then it is set
+   * aside. Content of a wrong length was removed when it was opened, and is not complete any more.
+   */
+  async isAsKnown(): Promise<boolean> {
+    await this.#storing
+    const file = this.#file
+    const expected = this.#expectedSum
+    if (!this.#isComplete || expected === undefined) return false
+    const sum = await new ContentHash().finish(file)
+    if (sum === expected) return true
+    if (file === this.#file) {
+      this.#isComplete = false
+      this.#mismatched(expected, sum)
+    }
+    return false
+  }
+
+  get #expectedSum(): string | undefined {
+    return this.#dependencies.facts.get(this.bagId)?.sha256
+  }
+
+  async #compare(file: BagFile, expected: string): Promise<void> {
+    // Begins after the turn in which the last bytes landed, when the hash has taken them.
+    await Promise.resolve()
+    try {
+      const sum = await this.#hash.finish(file)
+      if (file !== this.#file || this.#isComplete) return
+      if (sum === expected) this.#becomeComplete()
+      else this.#mismatched(expected, sum)
+    } catch (error) {
+      this.#host.failed(fromFileSystem(error, 'Cannot check downloaded content'))
+    }
+  }
+
+  #becomeComplete(): void {
+    const { facts } = this.#dependencies
+    const { total } = this.#file
+    this.#isComplete = true
+    this.#mismatches = 0
+    this.#restarts = 0
+    if (total !== undefined && facts.get(this.bagId)?.length !== total) {
+      facts.learn(this.bagId, { length: total })
+    }
+    this.#storing = this.#store(this.#file)
+    this.#host.settled()
+  }
+
+  #mismatched(expected: string, sum: string): void {
+    const { bagId } = this
+    const { log, space } = this.#dependencies
+    const file = this.#file
+    const bytes = file.ranges.covered
+    log.error({ bagId, expected, sum }, 'A download has a wrong SHA-256; it was set aside.')
+    this.#mismatches += 1
+    file.setAside()
+    this.#replaceFile()
+    space.putBack(this.#key, 'bad', bytes)
+    if (this.#mismatches < 2) return
+    this.#mismatches = 0
+    this.#host.failed(
+      new DriveError('corrupt', `Bag ${bagId} came twice with a wrong SHA-256.`, {
+        hint: 'The log has both sums.',
+      }),
+    )
+  }
+
+  #replaceFile(): void {
+    const old = this.#file
+    this.#supersede(this.#emptyFile())
+    this.#superseded.pop()
+    this.#generation += 1
+    old.close()
+    this.#host.replaced()
+  }
+
+  #supersede(file: BagFile): void {
+    const old = this.#file
+    this.#dependencies.space.adjust(file.ranges.covered - old.ranges.covered)
+    this.#superseded.push(old)
+    this.#file = file
+    this.#hash = new ContentHash()
+    this.#savedBytes = file.ranges.covered
+  }
+
+  #emptyFile(): BagFile {
+    return BagFile.empty(this.#dependencies.layout, this.bagId, this.#key)
+  }
+
+  #discard(file: BagFile): void {
+    this.#dependencies.space.track(file.discard())
+  }
+
+  async #store(file: BagFile): Promise<void> {
+    try {
+      await this.#dependencies.background.add(() => file.store())
+    } catch (error) {
+      this.#warn(error, 'Content cannot be kept in the cache.')
+      if (file !== this.#file) return
+      // After a failed write to the disk, what the page cache shows may be gone the next moment.
+      this.#supersede(this.#emptyFile())
+      this.#isComplete = false
+      this.#discard(file)
+    }
+  }
+
+  #saveNowAndThen(): void {
+    const { background, clock } = this.#dependencies
+    const file = this.#file
+    const { covered } = file.ranges
+    if (this.#isComplete || covered - this.#savedBytes < SAVE_EVERY_BYTES) return
+    if (clock.now() - this.#savedAtMs < SAVE_EVERY_MS) return
+    this.#savedBytes = covered
+    this.#savedAtMs = clock.now()
+    background
+      .add(() => file.saveRanges())
+      .catch((error: unknown) => {
+        this.#warn(error, 'A partial download cannot be written down.')
+      })
+  }
+
+  #warn(error: unknown, message: string): void {
+    this.#dependencies.log.warn({ bagId: this.bagId, err: error }, message)
+  }
+}
+
+function differ<Value>(here: Value | undefined, there: Value | undefined): boolean {
+  return here !== undefined && there !== undefined && here !== there
+}
+
+/** An ETag that stands for the very bytes; a weak one may change while they do not. */
+function strong(etag: string | undefined): string | undefined {
+  return etag?.startsWith('W/') === true ? undefined : etag
+}

@@ -1,0 +1,105 @@
+import { DriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Bag, Claim } from './bag.ts'
+
+/**
+ * A download runs this far ahead of a reader, and farther the more the reader has read in a row: so
+ * one look at the head of 10 GB fetches little, and who plays all of it never waits.
+ */
+const AHEAD_BYTES = 32 * 1024 * 1024
+const AHEAD_PER_BYTE_READ = 4
+/** The kernel's own read-ahead asks out of order; such reads still count as in a row. */
+const IN_A_ROW_BYTES = 1024 * 1024
+/** A sequential reader that is this near to a gap has it fetched before it gets there. */
+const PREFETCH_BYTES = 8 * 1024 * 1024
+
+/**
+ * Reads one bag's content while it arrives. Every failure is a DriveError; a later read tries again,
+ * except after `corrupt`: what was read before does not fit what would come.
+ */
+export class BagReader {
+  readonly bagId: BagId
+  readonly #bag: Bag
+  readonly #claim: Claim
+  readonly #isProbe: boolean
+  #closed = false
+  #end = 0
+  #inARow = 0
+  #notedEnd = 0
+
+  /** A probe wants the bytes it reads and no more: nothing is fetched ahead of it or after it. */
+  constructor(bag: Bag, options: { readonly isProbe: boolean; readonly listedLength?: number }) {
+    this.bagId = bag.bagId
+    this.#bag = bag
+    this.#isProbe = options.isProbe
+    this.#claim = bag.claim(options.listedLength)
+  }
+
+  /** Media type and file name as the last download's head told them. */
+  get described(): { readonly contentType?: string; readonly fileName?: string } {
+    const { contentType, fileName } = this.#bag
+    return {
+      ...(contentType !== undefined && { contentType }),
+      ...(fileName !== undefined && { fileName }),
+    }
+  }
+
+  /** True length in bytes; waits for a download's head unless it is known. */
+  async length(signal?: AbortSignal): Promise<number> {
+    this.#checkOpen()
+    return this.#bag.waitForLength(signal)
+  }
+
+  /**
+   * Fills `buffer` from `position` on and resolves with the number of bytes: fewer than its length
+   * only at the end of the content, and 0 past it. Waits for these bytes and no others.
+   */
+  async read(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number> {
+    this.#checkOpen()
+    if (buffer.length === 0) return 0
+    const ahead = this.#isProbe ? 0 : this.#ahead()
+    const count = await this.#bag.read(this.#claim, buffer, position, { ahead, signal })
+    this.#note(position, count)
+    return count
+  }
+
+  /** As `read`, when the bytes are on disk already; else undefined. Cheap, and never waits. */
+  readNow(buffer: Uint8Array, position: number): number | undefined {
+    this.#checkOpen()
+    const count = this.#bag.readNow(this.#claim, buffer, position)
+    if (count !== undefined) this.#note(position, count)
+    return count
+  }
+
+  /** A descriptor of the content when it is complete; valid until this reader is closed. */
+  completeFd(): number | undefined {
+    return this.#closed ? undefined : this.#bag.completeFd
+  }
+
+  /** May be called more than once. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#bag.release(this.#claim, this.#isProbe)
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw new DriveError('bad-handle', 'The content was closed.')
+  }
+
+  #ahead(): number {
+    return Math.max(AHEAD_BYTES, AHEAD_PER_BYTE_READ * this.#inARow)
+  }
+
+  #note(position: number, count: number): void {
+    const end = position + count
+    if (Math.abs(position - this.#end) <= IN_A_ROW_BYTES) this.#inARow += count
+    else this.#inARow = 0
+    this.#end = end
+    if (this.#isProbe || Math.abs(end - this.#notedEnd) < IN_A_ROW_BYTES) return
+    this.#notedEnd = end
+    if (this.#inARow >= IN_A_ROW_BYTES) {
+      this.#bag.readAhead(end, { extendTo: end + this.#ahead(), startWithin: PREFETCH_BYTES })
+    }
+  }
+}

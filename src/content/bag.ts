@@ -1,0 +1,392 @@
+import { DriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Download } from '../service/drive-service.ts'
+import { BagContent } from './bag-content.ts'
+import type { ContentDependencies } from './bag-content.ts'
+import type { BagFile } from './bag-file.ts'
+import type { BagStream, StreamDependencies } from './bag-stream.ts'
+import { BagStreams } from './bag-streams.ts'
+import type { StreamsHost } from './bag-streams.ts'
+import { ScantRoom } from './scant-room.ts'
+import { Waiters } from './waiters.ts'
+import type { Need } from './waiters.ts'
+
+export interface BagDependencies extends ContentDependencies, StreamDependencies {
+  /** Called when nobody uses the bag, its descriptors are closed and its content is idle. */
+  readonly retired: () => void
+}
+
+export interface BagSettings {
+  readonly graceMs: number
+  readonly resumeTries: number
+}
+
+/** What a bag must know of each of its readers. */
+export interface Claim {
+  /** Generation of the bytes that the reader was given; undefined before the first. */
+  generation: number | undefined
+}
+
+/** One bag in use: its content, the streams that fill it, and those who wait for bytes. */
+export class Bag {
+  contentType: string | undefined
+  fileName: string | undefined
+  readonly #dependencies: BagDependencies
+  readonly #settings: BagSettings
+  readonly #claims = new Set<Claim>()
+  readonly #waiters = new Waiters()
+  readonly #content: BagContent
+  readonly #streams: BagStreams
+  readonly #scant: ScantRoom
+  #headSeen = false
+  #rangeRefused = false
+  #listedLength: number | undefined
+  #cancelGrace: (() => void) | undefined
+  #retiring: Promise<void> | undefined
+  #isRetired = false
+
+  constructor(
+    found: { readonly file: BagFile; readonly key: string; readonly isComplete: boolean },
+    dependencies: BagDependencies,
+    settings: BagSettings,
+  ) {
+    this.#dependencies = dependencies
+    this.#settings = settings
+    this.#content = new BagContent(found, this.#contentHost(), dependencies)
+    this.#scant = new ScantRoom(dependencies.space, {
+      needs: () => this.#waiters.needs(),
+      held: () => this.receivedBytes,
+      dropExcept: (start, end) => {
+        this.#content.dropExcept(start, end)
+      },
+    })
+    const { background } = dependencies
+    this.#streams = new BagStreams(
+      this.#streamsHost(),
+      { ...dependencies, mayStart: () => background.ready() },
+      settings,
+    )
+  }
+
+  get bagId(): BagId {
+    return this.#content.bagId
+  }
+
+  get isComplete(): boolean {
+    return this.#content.isComplete
+  }
+
+  /** True length of the content, as far as it is known without asking. */
+  get length(): number | undefined {
+    return this.#content.length
+  }
+
+  get receivedBytes(): number {
+    return this.#content.file.ranges.covered
+  }
+
+  get isDownloading(): boolean {
+    return this.#streams.size > 0
+  }
+
+  /** The descriptor of complete content; stays open until the bag has no claims. */
+  get completeFd(): number | undefined {
+    return this.isComplete ? this.#content.file.fd : undefined
+  }
+
+  /** Path of complete content that is stored under its own name. */
+  get storedPath(): string | undefined {
+    const { file } = this.#content
+    return this.isComplete && file.stored ? file.path : undefined
+  }
+
+  /** `listedLength` is a hint, used until the true length is known. */
+  claim(listedLength?: number): Claim {
+    const claim: Claim = { generation: undefined }
+    this.#claims.add(claim)
+    this.#listedLength ??= listedLength
+    this.#cancelGrace?.()
+    this.#cancelGrace = undefined
+    return claim
+  }
+
+  /** Gives a claim back. The last one stops the downloads, after the grace or `atOnce`. */
+  release(claim: Claim, atOnce: boolean): void {
+    if (!this.#claims.delete(claim) || this.#claims.size > 0) return
+    if (atOnce) this.#streams.stopAll()
+    else if (this.#streams.size > 0) {
+      this.#cancelGrace = this.#dependencies.clock.after(this.#settings.graceMs, () => {
+        this.#streams.stopAll()
+      })
+    }
+    this.#retireWhenIdle()
+    // What is complete becomes idle in a moment; who needs its room had better wait for that.
+    if (this.isComplete) this.#dependencies.space.expect(this.#retireSoon())
+  }
+
+  /**
+   * Bytes from `position` on, when they are here: how many, fewer than asked for only at the end.
+   * Throws `corrupt` when the reader holds bytes that have since turned out to be wrong.
+   */
+  readNow(claim: Claim, buffer: Uint8Array, position: number): number | undefined {
+    const length = this.#give(claim, buffer.length, position)
+    if (length === undefined || length === 0) return length
+    return this.#content.file.readNow(buffer, position, length)
+  }
+
+  /** As `readNow`, and waits for the bytes. `ahead`: how far the download may go on past them. */
+  async read(
+    claim: Claim,
+    buffer: Uint8Array,
+    position: number,
+    options: { readonly ahead: number; readonly signal: AbortSignal | undefined },
+  ): Promise<number> {
+    if (this.isComplete) {
+      const length = this.#give(claim, buffer.length, position) ?? 0
+      return length === 0 ? 0 : this.#content.file.read(buffer, position, length)
+    }
+    const now = this.readNow(claim, buffer, position)
+    if (now !== undefined) return now
+    const end = position + buffer.length
+    return this.#wait(
+      () => this.readNow(claim, buffer, position),
+      () => this.#need(position, end + options.ahead),
+      options.signal,
+    )
+  }
+
+  /** The true length; waits for the head of a download, or for all of it when the head has none. */
+  async waitForLength(signal: AbortSignal | undefined): Promise<number> {
+    const known = this.length
+    if (known !== undefined) return known
+    return this.#wait(
+      () => this.#content.file.total,
+      () => this.#need(0, this.#headSeen ? Infinity : 0),
+      signal,
+    )
+  }
+
+  /**
+   * For a reader that is at `position` and goes on: lets the stream ahead of it run to `extendTo`,
+   * or starts one when the next gap is less than `startWithin` away.
+   */
+  readAhead(
+    position: number,
+    reach: { readonly extendTo: number; readonly startWithin: number },
+  ): void {
+    if (this.isComplete) return
+    const need = this.#need(position, reach.extendTo)
+    if (need === undefined || need.ahead <= 0) return
+    if (this.#streams.extend(need.position, reach.extendTo)) return
+    if (need.position - position > reach.startWithin) return
+    this.#streams.cover(need, this.#waiters.needs())
+  }
+
+  /** Takes over complete content that was put in place under the bag's own name. */
+  adopt(file: BagFile): void {
+    this.#streams.stopAll()
+    this.#content.adopt(file)
+    this.#waiters.wake()
+  }
+
+  /** Resolves when content that is complete has its own name on disk, or could not get it. */
+  async stored(): Promise<void> {
+    await this.#content.stored()
+  }
+
+  /** Compares complete content with its known sum once more; false sets it aside. */
+  async isAsKnown(): Promise<boolean> {
+    return this.#content.isAsKnown()
+  }
+
+  /** Stops everything and puts what came so far aside, whoever still holds a claim. */
+  async shutDown(): Promise<void> {
+    this.#claims.clear()
+    this.#cancelGrace?.()
+    this.#streams.stopAll()
+    this.#waiters.fail(new DriveError('interrupted', 'The cache was closed.'))
+    await this.#streams.ended()
+    await this.#content.checked()
+    this.#retireWhenIdle()
+    await this.#retiring
+  }
+
+  /** As `lengthHere` of the content; notes what generation the reader is given. */
+  #give(claim: Claim, wanted: number, position: number): number | undefined {
+    const { generation } = this.#content
+    if (claim.generation !== undefined && claim.generation !== generation) {
+      throw new DriveError('corrupt', 'Content that was read before turned out to be wrong.', {
+        hint: 'Open the file again.',
+      })
+    }
+    const length = this.#content.lengthHere(wanted, position)
+    if (length !== undefined && length > 0) claim.generation = generation
+    return length
+  }
+
+  #need(from: number, end: number): Need | undefined {
+    const position = this.#content.file.ranges.firstGap(from)
+    if (position >= (this.length ?? Infinity)) return undefined
+    return { from, position, ahead: end - position }
+  }
+
+  #wait<Result>(
+    attempt: () => Result | undefined,
+    need: () => Need | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    const answer = this.#waiters.wait({ attempt, need }, signal)
+    this.#pump()
+    return answer
+  }
+
+  /** Makes sure that everything that somebody waits for is under way. */
+  #pump(): void {
+    this.#content.check()
+    const needs = this.#waiters.needs()
+    for (const need of needs) this.#streams.cover(need, needs)
+    this.#scant.look()
+  }
+
+  #wake(): void {
+    this.#content.check()
+    this.#waiters.wake()
+    if (this.#waiters.size > 0) this.#pump()
+  }
+
+  #contentHost(): ConstructorParameters<typeof BagContent>[1] {
+    return {
+      replaced: () => {
+        this.#headSeen = false
+        this.#streams.stopAll()
+        // Who was given bytes of the old generation learns it now and not when new ones arrive.
+        this.#waiters.wake()
+      },
+      settled: () => {
+        this.#wake()
+        this.#retireWhenIdle()
+      },
+      failed: (error) => {
+        this.#waiters.fail(error)
+      },
+    }
+  }
+
+  #streamsHost(): StreamsHost {
+    const content = this.#content
+    const mayAskRange = (): boolean => !this.#rangeRefused
+    const mustSeeHead = (): boolean => !this.#headSeen && this.length === undefined
+    return {
+      get file() {
+        return content.file
+      },
+      get mayAskRange() {
+        return mayAskRange()
+      },
+      get mustSeeHead() {
+        return mustSeeHead()
+      },
+      isListed: (position) => position < (this.#listedLength ?? 0),
+      headArrived: (head) => {
+        this.#headArrived(head)
+      },
+      makeRoom: (stream, bytes) => this.#scant.makeRoom(stream, bytes),
+      findRoom: (stream) => this.#scant.findRoom(stream),
+      giveBack: (bytes) => {
+        this.#dependencies.space.adjust(-bytes)
+      },
+      landed: (chunks, position) => {
+        this.#wake()
+        content.landed(chunks, position)
+      },
+      contradicted: (position) => {
+        throw content.distrust(`the bytes at ${position} differ from those that came before`)
+      },
+      lengthShown: (total) => {
+        content.file.total = total
+        this.#wake()
+      },
+      streamEnded: (stream, error) => {
+        if (error !== undefined) this.#streamFailed(stream, error)
+        this.#pump()
+        this.#retireWhenIdle()
+      },
+    }
+  }
+
+  #headArrived(head: Download): void {
+    if (this.#isForeignPage(head)) {
+      throw new DriveError('bad-answer', 'A web page was answered in place of the content.')
+    }
+    this.#content.takeHead(head)
+    this.contentType = head.contentType
+    this.fileName = head.fileName
+    this.#headSeen = true
+    this.#wake()
+  }
+
+  /**
+   * What a network that wants a login answers to everything: a page that names no file and is not as
+   * long as the content. It would be kept for good.
+   */
+  #isForeignPage({ contentType = '', fileName, totalLength }: Download): boolean {
+    const expected = this.length ?? this.#listedLength
+    const isPage = /^text\/html\b/i.test(contentType) && fileName === undefined
+    return isPage && expected !== undefined && expected !== totalLength
+  }
+
+  #streamFailed(stream: BagStream, error: unknown): void {
+    const isPastEnd = error instanceof DriveError && error.facts.status === 416
+    if (isPastEnd && !this.#rangeRefused) {
+      // A range that the service will not have: go without, whatever it does for other bags.
+      this.#rangeRefused = true
+      return
+    }
+    const { bagId } = this
+    this.#dependencies.log.warn(
+      { bagId, position: stream.position, err: error },
+      'A download failed.',
+    )
+    const isCovered = (need: Need | undefined): boolean =>
+      need === undefined || this.#streams.isCovered(need.position)
+    this.#waiters.fail(error, isCovered)
+  }
+
+  #isIdle(): boolean {
+    return this.#claims.size === 0 && this.#streams.size === 0 && !this.#content.isChecking
+  }
+
+  async #retireSoon(): Promise<void> {
+    await this.#streams.ended()
+    await this.#retiring
+  }
+
+  #retireWhenIdle(): void {
+    if (!this.#isIdle() || this.#isRetired || this.#retiring !== undefined) return
+    this.#retiring = this.#retire()
+      .catch((error: unknown) => {
+        const { bagId } = this
+        this.#dependencies.log.error({ bagId, err: error }, 'Content could not be put aside.')
+      })
+      .finally(() => {
+        this.#retiring = undefined
+        this.#retireWhenIdle()
+      })
+    this.#dependencies.space.expect(this.#retiring)
+  }
+
+  /** Puts the content aside, unless somebody comes in the meantime and stays. */
+  async #retire(): Promise<void> {
+    while (this.#isIdle() && !this.#isRetired) {
+      const { file } = this.#content
+      const bytes = this.receivedBytes
+      const isKept = await this.#content.keep()
+      const isAsKept = file === this.#content.file && bytes === this.receivedBytes
+      if (!this.#isIdle() || !isAsKept) continue
+      this.#isRetired = true
+      this.#cancelGrace?.()
+      this.#dependencies.retired()
+      this.#content.retire(isKept)
+    }
+  }
+}

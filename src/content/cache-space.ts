@@ -1,0 +1,211 @@
+import { statfs } from 'node:fs/promises'
+import { LRUCache } from 'lru-cache'
+import { fromFileSystem } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { CacheLayout, StoredContent, StoredKind } from './cache-layout.ts'
+
+/** Free space is asked for again after this much was written, so at most this much late. */
+const ASK_EVERY_BYTES = 8 * 1024 * 1024
+
+export interface CacheSpaceSettings {
+  readonly dir: string
+  readonly maxBytes: number
+  readonly minFreeBytes: number
+}
+
+export interface CacheSpaceDependencies {
+  readonly layout: CacheLayout
+  readonly log: Logger
+  /** Bytes that a program without privileges may still write in `dir`. */
+  readonly freeBytes: (dir: string) => Promise<number>
+}
+
+interface IdleContent {
+  readonly key: string
+  readonly kind: StoredKind
+  readonly bytes: number
+}
+
+/**
+ * Keeps the cache within its bytes and the disk above its free-space floor, as bytes arrive.
+ *
+ * Idle content is in an LRU cache and can be evicted. Content in use is only counted: to unlink an
+ * open file would free nothing. So what is open may pass the limit; when it is closed, the least
+ * recently used goes until the limit holds again.
+ */
+export class CacheSpace {
+  readonly #layout: CacheLayout
+  readonly #log: Logger
+  readonly #freeBytes: (dir: string) => Promise<number>
+  readonly #settings: CacheSpaceSettings
+  readonly #idle: LRUCache<string, IdleContent>
+  readonly #removals = new Set<Promise<void>>()
+  readonly #retiring = new Set<Promise<void>>()
+  #inUseBytes = 0
+  #writtenSinceAsked = Infinity
+
+  constructor(dependencies: CacheSpaceDependencies, settings: CacheSpaceSettings) {
+    this.#layout = dependencies.layout
+    this.#log = dependencies.log
+    this.#freeBytes = dependencies.freeBytes
+    this.#settings = settings
+    this.#idle = new LRUCache({
+      maxSize: settings.maxBytes,
+      sizeCalculation: ({ bytes }) => Math.max(1, bytes),
+      dispose: ({ key, kind }, _, reason) => {
+        // 'delete' means in use again; 'set' means that the caller replaced the files itself.
+        if (reason === 'evict') this.#remove(key, kind)
+      },
+    })
+  }
+
+  get usedBytes(): number {
+    return this.#idle.calculatedSize + this.#inUseBytes
+  }
+
+  get idleBags(): number {
+    return this.#idle.size
+  }
+
+  /** Takes in what is on disk already, least recently used first. */
+  load(stored: readonly StoredContent[]): void {
+    for (const { key, kind, bytes } of stored) this.putBack(key, kind, bytes)
+    // A limit that was lowered since the last run holds from the start.
+    this.#evictOverLimit()
+  }
+
+  /** What is stored under this key and not in use, or undefined. */
+  peek(key: string): IdleContent | undefined {
+    return this.#idle.peek(key)
+  }
+
+  /** Takes content into use; its bytes are then counted with `adjust`. */
+  take(key: string): IdleContent | undefined {
+    const content = this.#idle.peek(key)
+    this.#idle.delete(key)
+    return content
+  }
+
+  /**
+   * Makes content idle, as the most recently used. Content that alone passes the limit is removed
+   * at once, so that it does not drive out all the rest first. Of bad content only the last stays.
+   */
+  putBack(key: string, kind: StoredKind, bytes: number): void {
+    if (kind === 'bad') this.#forgetBad(key)
+    if (bytes > this.#settings.maxBytes) {
+      this.#remove(key, kind)
+      return
+    }
+    this.#idle.set(kind === 'bad' ? badKey(key) : key, { key, kind, bytes })
+    this.#evictOverLimit()
+  }
+
+  /** Counts bytes of content in use: more (positive) or fewer (negative). */
+  adjust(bytes: number): void {
+    this.#inUseBytes += bytes
+  }
+
+  /**
+   * Makes room for `bytes` that are about to be written and counts them as in use.
+   * Resolves `false` when the disk is at its floor and nothing is left to evict.
+   */
+  async reserve(bytes: number): Promise<boolean> {
+    this.#inUseBytes += bytes
+    this.#evictOverLimit()
+    while (this.usedBytes > this.#settings.maxBytes && this.#retiring.size > 0) {
+      await Promise.race(this.#retiring)
+      this.#evictOverLimit()
+    }
+    if (this.#removals.size > 0) await this.settled()
+    this.#writtenSinceAsked += bytes
+    if (this.#writtenSinceAsked < ASK_EVERY_BYTES) return true
+    return this.#keepFloor()
+  }
+
+  /** Evicts the least recently used content, to make room where the disk was full. */
+  async evictOne(): Promise<boolean> {
+    const oldest = this.#evictOldest()
+    await this.settled()
+    return oldest
+  }
+
+  /** Tells that content in use is about to become idle; `retired` must not reject. */
+  expect(retired: Promise<void>): void {
+    const expected = retired.finally(() => this.#retiring.delete(expected))
+    this.#retiring.add(expected)
+  }
+
+  /** Evicts all that is not in use. */
+  async clear(): Promise<void> {
+    await Promise.all(this.#retiring)
+    while (this.#evictOldest());
+    await this.settled()
+  }
+
+  /** Counts a removal among those that `settled` waits for; it must not reject. */
+  track(removal: Promise<void>): void {
+    const tracked = removal.finally(() => this.#removals.delete(tracked))
+    this.#removals.add(tracked)
+  }
+
+  /** Resolves when evicted content is off the disk. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#removals)
+  }
+
+  async #keepFloor(): Promise<boolean> {
+    for (;;) {
+      const spare = (await this.#askFree()) - this.#settings.minFreeBytes
+      if (spare >= 0) {
+        // Close to the floor it is asked more often, so that it is not passed unseen.
+        this.#writtenSinceAsked = Math.max(0, ASK_EVERY_BYTES - spare)
+        return true
+      }
+      this.#writtenSinceAsked = Infinity
+      if (!(await this.evictOne())) return false
+    }
+  }
+
+  async #askFree(): Promise<number> {
+    try {
+      return await this.#freeBytes(this.#settings.dir)
+    } catch (error) {
+      throw fromFileSystem(error, 'Cannot tell how much space is free for the cache')
+    }
+  }
+
+  #evictOverLimit(): void {
+    while (this.usedBytes > this.#settings.maxBytes && this.#evictOldest());
+  }
+
+  #evictOldest(): boolean {
+    if (this.#idle.size === 0) return false
+    const [oldest] = this.#idle.rkeys()
+    this.#idle.pop()
+    this.#log.debug({ key: oldest, usedBytes: this.usedBytes }, 'Evicted content from the cache.')
+    return true
+  }
+
+  #forgetBad(except: string): void {
+    for (const [name, { key, kind, bytes }] of [...this.#idle.entries()]) {
+      if (kind !== 'bad') continue
+      this.#idle.delete(name)
+      if (key !== except) this.#remove(key, kind)
+      this.#log.debug({ key, bytes }, 'Forgot earlier bad content.')
+    }
+  }
+
+  #remove(key: string, kind: StoredKind): void {
+    this.track(this.#layout.remove(key, kind))
+  }
+}
+
+function badKey(key: string): string {
+  return `${key}.bad`
+}
+
+/** Free bytes as the file system tells them. */
+export async function freeBytesOf(dir: string): Promise<number> {
+  const { bavail, bsize } = await statfs(dir)
+  return bavail * bsize
+}
