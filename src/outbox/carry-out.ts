@@ -1,0 +1,330 @@
+import { rename, rm } from 'node:fs/promises'
+import { DriveError, isDriveError } from '../domain/errors.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
+import { KeyedLock } from '../domain/keyed-lock.ts'
+import type { DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import { sha256OfFile } from './hash.ts'
+import { findSent } from './lost-answer.ts'
+import { withoutFailure } from './schedule.ts'
+import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
+import type { Step } from './steps.ts'
+
+/**
+ * Carries out one intent. Each step is written down before the next begins and can be repeated, so a
+ * kill between any two steps loses nothing: new content is confirmed first, old bags go last.
+ */
+export class CarryOut {
+  readonly #deps: UploaderDeps
+  readonly #settings: UploaderSettings
+  /**
+   * By name at the service. Equal content under an equal name may be given an equal bag id, so the
+   * DELETE of a bag must not overtake an upload that is about to be given it.
+   */
+  readonly #names = new KeyedLock<string>()
+  /** By both intents of a handover: in a chain of three, the second must not go while the first hands on to it. */
+  readonly #handing = new KeyedLock<IntentId>()
+
+  constructor(deps: UploaderDeps, settings: UploaderSettings) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /** Rejects with the DriveError of the step that failed. */
+  async run(attempt: Try): Promise<void> {
+    const intent = this.#deps.outbox.get(attempt.id)
+    if (intent?.kind === 'put') await this.#put(intent, attempt)
+    else if (intent?.kind === 'delete') await this.#delete(intent, attempt)
+    attempt.onConfirmed()
+  }
+
+  async #put(intent: PutIntent, attempt: Try): Promise<void> {
+    let put = intent
+    if (put.phase !== 'confirmed') {
+      const staged = await this.#stageContent(put, attempt.signal)
+      if (staged === undefined) return
+      put = await this.#names.run(put.name, () => this.#send(staged, attempt))
+    }
+    attempt.onConfirmed()
+    await this.#giveToCache(put)
+    await this.#deleteReplaced(put, attempt.signal)
+  }
+
+  async #send(put: PutIntent, attempt: Try): Promise<PutIntent> {
+    const found = attempt.mayHaveArrived
+      ? await findSent(this.#deps, this.#settings, put, attempt)
+      : undefined
+    return this.#confirm(put, found ?? (await this.#upload(put, attempt)))
+  }
+
+  /** A renamed bag has its content at the service: fetches it, to be sent under the new name. */
+  async #stageContent(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
+    if (put.content.from === 'staged') return put
+    if (put.content.from === 'folder') return this.#packFolder(put, signal)
+    const path = this.#deps.outbox.contentPath(put.id)
+    const partial = `${path}.partial`
+    await rm(partial, { force: true })
+    const length = await this.#deps.content.copyTo(put.content.bagId, partial, { signal })
+    const known = this.#deps.facts.get(put.content.bagId)?.sha256
+    const sha256 = known ?? (await sha256OfFile(partial, signal))
+    this.#step('stage.fetched')
+    await rename(partial, path)
+    this.#step('stage.placed')
+    return this.#updatePut(put, { content: { from: 'staged', length, sha256 } })
+  }
+
+  /** Undefined for a folder that nothing is left in: it stays on this machine. */
+  async #packFolder(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
+    const path = this.#deps.outbox.contentPath(put.id)
+    const packed = await this.#deps.folders.pack(put, path, signal)
+    if (packed === undefined) return undefined
+    this.#step('folder.packed')
+    const { length, sha256, operations } = packed
+    return this.#updatePut(put, (latest) => ({
+      content: { from: 'staged', length, sha256 },
+      changes: { start: 0, ...latest.changes, packed: operations },
+    }))
+  }
+
+  /** True when a folder changed since it was packed: its intent begins another round. */
+  async #folderGoesOn(put: PutIntent): Promise<boolean> {
+    if (put.isFolder !== true || put.changes === undefined || put.bagId === undefined) return false
+    const goesOn = await this.#deps.folders.committed(put, put.bagId)
+    this.#step('folder.led')
+    return goesOn
+  }
+
+  async #upload(put: PutIntent, attempt: Try): Promise<BagId> {
+    const { outbox, service, clock } = this.#deps
+    const sending = await this.#updatePut(put, { sentAtMs: clock.now() })
+    if (sending.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
+    this.#step('upload.begin')
+    try {
+      const upload = put.isFolder === true ? service.uploadFolder : service.uploadFile
+      const bagId = await upload.call(
+        service,
+        {
+          path: outbox.contentPath(put.id),
+          length: sending.content.length,
+          name: put.name,
+          description: put.description,
+        },
+        { signal: attempt.signal, onProgress: attempt.onProgress },
+      )
+      this.#step('upload.answered')
+      return bagId
+    } catch (error) {
+      if (isDriveError(error) && error.facts.answerLost === true) {
+        attempt.onAnswerLost()
+        await this.#updatePut(put, { sentAtMs: clock.now() })
+      }
+      throw await this.#explain(error, sending.content.length, attempt.signal)
+    }
+  }
+
+  /** The service has no status of its own for "full": a refusal is that when the account has no room. */
+  async #explain(error: unknown, length: number, signal: AbortSignal): Promise<unknown> {
+    if (!isDriveError(error, 'bad-request', 'too-large')) return error
+    try {
+      const account = await this.#deps.service.getAccount({ signal })
+      if (account.spaceLeft >= length) return error
+      return new DriveError('no-space', error.message, {
+        cause: error,
+        hint: 'Delete something from the account, or get more space.',
+      })
+    } catch (cause) {
+      this.#deps.log.debug(
+        { error: String(cause) },
+        'The account could not be asked for its space.',
+      )
+      return error
+    }
+  }
+
+  async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
+    if (put.content.from === 'staged') {
+      const { length, sha256 } = put.content
+      const { mode, mtimeMs } = put
+      const kind = put.isFolder === true ? 'folder' : 'file'
+      this.#deps.facts.learn(bagId, { kind, length, sha256, mode, mtimeMs })
+    }
+    const confirmedAtMs = this.#deps.clock.now()
+    return this.#updatePut(put, { bagId, phase: 'confirmed', confirmedAtMs })
+  }
+
+  /** The cache is a convenience: content that it cannot take is simply fetched again later. */
+  async #giveToCache(put: PutIntent): Promise<void> {
+    if (put.bagId === undefined || put.content.from !== 'staged') return
+    const path = this.#deps.outbox.contentPath(put.id)
+    this.#step('cache.begin')
+    try {
+      await this.#deps.content.adopt(put.bagId, path, put.content.length)
+    } catch (error) {
+      this.#deps.log.debug({ bagId: put.bagId, error: String(error) }, 'Not taken into the cache.')
+    }
+    await rm(path, { force: true })
+    this.#step('cache.taken')
+  }
+
+  async #deleteReplaced(put: PutIntent, signal: AbortSignal): Promise<void> {
+    const { outbox, clock } = this.#deps
+    for (;;) {
+      const successor = outbox.successorOf(put.id)
+      if (successor !== undefined) {
+        await this.handOver(put, successor.id)
+        return
+      }
+      const current = outbox.get(put.id)
+      if (current?.kind !== 'put' || current.replacedAreDeleted === true) return
+      await this.#deleteBags(current, signal)
+      if (await this.#folderGoesOn(current)) return
+      const deletedAtMs = current.replaces.length === 0 ? {} : { confirmedAtMs: clock.now() }
+      // More may have been handed over meanwhile.
+      await this.#updatePut(put, (latest) =>
+        isAllOf(latest.replaces, current.replaces)
+          ? { replacedAreDeleted: true, ...deletedAtMs }
+          : {},
+      )
+    }
+  }
+
+  async #delete(intent: DeleteIntent, attempt: Try): Promise<void> {
+    const { outbox, clock } = this.#deps
+    let current: Intent | undefined = intent
+    while (current?.phase === 'waiting') {
+      const { replaces } = current
+      await this.#deleteBags(current, attempt.signal)
+      current = await outbox.update(
+        intent.id,
+        (latest) =>
+          isAllOf(latest.replaces, replaces)
+            ? withoutFailure({ ...latest, phase: 'confirmed', confirmedAtMs: clock.now() })
+            : latest,
+        this.#settings,
+      )
+    }
+  }
+
+  async #deleteBags(intent: Intent, signal: AbortSignal): Promise<void> {
+    const own = intent.kind === 'put' ? intent.bagId : undefined
+    for (const bagId of intent.replaces) {
+      if (bagId === own) continue
+      await this.#names.runAll(this.#namesOf(bagId, intent), () => this.#deleteBag(bagId, signal))
+    }
+  }
+
+  /** Deletes what no entry shows; a bag that came back under another entry stays. */
+  async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<void> {
+    if (this.#deps.isShown(bagId) || this.#isSource(bagId)) return
+    this.#step('delete.begin')
+    await this.#deps.service.deleteBag(bagId, { signal })
+    this.#step('delete.answered')
+    this.#deps.log.info({ bagId }, 'Deleted a bag.')
+  }
+
+  /** The names that a bag has at the service, as far as they are known. */
+  #namesOf(bagId: BagId, deleter: Intent): readonly string[] {
+    const { listing, outbox } = this.#deps
+    const listed = listing.current()?.index.recordsOf(bagId) ?? []
+    const given = outbox
+      .intents()
+      .filter((intent) => intent.kind === 'put' && intent.bagId === bagId)
+    return [...new Set([...listed, ...given, deleter].map(({ name }) => name))]
+  }
+
+  /** True while a rename still has to fetch its content from this bag. */
+  #isSource(bagId: BagId): boolean {
+    const { outbox } = this.#deps
+    return outbox
+      .intents()
+      .some(
+        (intent) =>
+          intent.kind === 'put' &&
+          intent.content.from === 'bag' &&
+          intent.content.bagId === bagId &&
+          outbox.successorOf(intent.id) === undefined,
+      )
+  }
+
+  /**
+   * Gives all that is left of a superseded put to its successor, and forgets the put. Rejects
+   * `interrupted`, with the put kept, when the successor was taken back meanwhile.
+   */
+  async handOver(put: PutIntent, successor: IntentId): Promise<void> {
+    const { outbox } = this.#deps
+    await this.#handing.runAll([put.id, successor], async () => {
+      const latest = outbox.get(put.id)
+      if (latest?.kind !== 'put') return
+      // What was handed to it meanwhile goes along; the bag may be known to the caller only.
+      await this.#inherit({ ...put, ...latest }, successor)
+      this.#step('handover.inherited')
+      await outbox.remove(put.id)
+    })
+  }
+
+  /**
+   * What `put` still has to delete, its own bag included, and the puts that it superseded itself (they
+   * would come back without it). A finished successor has then something left to do.
+   */
+  async #inherit(put: PutIntent, successor: IntentId): Promise<void> {
+    const { outbox } = this.#deps
+    const own = put.bagId === undefined ? [] : [put.bagId]
+    const bags = put.replacedAreDeleted === true ? own : [...put.replaces, ...own]
+    const puts = put.supersedes.filter((id) => outbox.get(id) !== undefined)
+    const known = outbox.get(successor)
+    if (known === undefined) throw new DriveError('interrupted', 'The change was taken back.')
+    if (isAllOf(bags, known.replaces) && puts.length === 0) return
+    const updated = await outbox.update(
+      successor,
+      (latest) =>
+        unfinished({
+          ...latest,
+          replaces: [...new Set([...latest.replaces, ...bags])],
+          supersedes: [...new Set([...latest.supersedes, ...puts])],
+        }),
+      this.#settings,
+    )
+    if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')
+  }
+
+  async #updatePut(
+    put: PutIntent,
+    changes: Partial<PutIntent> | ((latest: PutIntent) => Partial<PutIntent>),
+  ): Promise<PutIntent> {
+    const change = (latest: PutIntent): PutIntent => ({
+      ...latest,
+      ...(typeof changes === 'function' ? changes(latest) : changes),
+    })
+    const updated = await this.#deps.outbox.update(
+      put.id,
+      (latest) => (latest.kind === 'put' ? withoutFailureWhenConfirmed(change(latest)) : latest),
+      this.#settings,
+    )
+    if (updated?.kind !== 'put') throw new DriveError('interrupted', 'The change was taken back.')
+    return updated
+  }
+
+  #step(step: Step): void {
+    this.#deps.onStep?.(step)
+  }
+}
+
+function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean {
+  return some.every((bagId) => all.includes(bagId))
+}
+
+/** The deletes of this intent are to be done (again). */
+function unfinished(intent: Intent): Intent {
+  if (intent.kind === 'put') {
+    const copy: { replacedAreDeleted?: boolean } & PutIntent = { ...intent }
+    delete copy.replacedAreDeleted
+    return copy
+  }
+  if (intent.phase !== 'confirmed') return intent
+  const copy: { confirmedAtMs?: number } & DeleteIntent = { ...intent, phase: 'waiting' }
+  delete copy.confirmedAtMs
+  return copy
+}
+
+function withoutFailureWhenConfirmed(put: PutIntent): PutIntent {
+  return put.phase === 'confirmed' ? withoutFailure(put) : put
+}

@@ -1,0 +1,38 @@
+import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+import type { IntentFailure } from '../domain/intent.ts'
+
+/** The service will not take it until the person changes something. */
+const WAITS_FOR_USER: ReadonlySet<DriveErrorCode> = new Set([
+  'bad-request',
+  'rejected',
+  'too-large',
+  'bad-name',
+  'name-too-long',
+])
+
+/** Describes a failed try for the outbox, `status` and `user.bagfs.state`. */
+export function describeFailure(
+  error: unknown,
+  before: IntentFailure | undefined,
+  nowMs: number,
+): IntentFailure {
+  const known = error instanceof DriveError
+  return {
+    code: known ? error.code : 'local-io',
+    message: error instanceof Error ? error.message : String(error),
+    atMs: nowMs,
+    tries: (before?.tries ?? 0) + 1,
+    waitsForUser: known && WAITS_FOR_USER.has(error.code),
+  }
+}
+
+/** Wait before try number `tries + 1`: exponential with full jitter, never under what the service asked for. */
+export function backoffMs(
+  tries: number,
+  retryAfterMs: number | undefined,
+  settings: { readonly retryBaseMs: number; readonly retryMaxMs: number },
+  random: () => number,
+): number {
+  const ceiling = Math.min(settings.retryMaxMs, settings.retryBaseMs * 2 ** Math.min(tries - 1, 30))
+  return Math.max(Math.ceil(random() * ceiling), retryAfterMs ?? 0)
+}

@@ -1,0 +1,79 @@
+import { z } from 'zod'
+import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+import { toBagId, type BagId, type IntentId } from '../domain/ids.ts'
+import type { Intent } from '../domain/intent.ts'
+
+const bagId = z
+  .string()
+  .min(1)
+  .transform((text): BagId => toBagId(text))
+const intentId = z
+  .string()
+  .regex(/^\d{17}$/)
+  .transform((text) => text as IntentId)
+const optional = <Schema extends z.ZodType>(schema: Schema) => z.exactOptional(schema)
+
+const base = {
+  version: z.literal(1),
+  id: intentId,
+  name: z.string().min(1),
+  phase: z.enum(['held', 'local', 'waiting', 'confirmed']),
+  createdAtMs: z.number(),
+  replaces: z.array(bagId),
+  supersedes: z.array(intentId),
+  confirmedAtMs: optional(z.number()),
+  failure: optional(
+    z.object({
+      // Written by this program from DriveErrorCode; a code of a newer version is only shown.
+      code: z.string().transform((text) => text as DriveErrorCode),
+      message: z.string(),
+      atMs: z.number(),
+      tries: z.number(),
+      waitsForUser: z.boolean(),
+    }),
+  ),
+}
+
+const putIntent = z.object({
+  ...base,
+  kind: z.literal('put'),
+  description: z.string(),
+  mode: z.number(),
+  mtimeMs: z.number(),
+  content: z.discriminatedUnion('from', [
+    z.object({ from: z.literal('staged'), length: z.number(), sha256: z.string() }),
+    z.object({ from: z.literal('bag'), bagId, length: optional(z.number()) }),
+    z.object({ from: z.literal('folder'), length: optional(z.number()) }),
+  ]),
+  isFolder: optional(z.boolean()),
+  changes: optional(
+    z.object({ base: optional(bagId), start: z.number(), packed: optional(z.number()) }),
+  ),
+  heldUntilMs: optional(z.number()),
+  sentAtMs: optional(z.number()),
+  namesakes: optional(z.array(bagId)),
+  bagId: optional(bagId),
+  replacedAreDeleted: optional(z.boolean()),
+})
+
+const deleteIntent = z.object({
+  ...base,
+  kind: z.literal('delete'),
+  notBeforeMs: optional(z.number()),
+})
+
+const intent = z.discriminatedUnion('kind', [putIntent, deleteIntent])
+
+/** Parses `intent.json`. Throws DriveError `corrupt` when it is not one that this version wrote. */
+export function parseIntent(text: string): Intent {
+  try {
+    return intent.parse(JSON.parse(text))
+  } catch (cause) {
+    throw new DriveError('corrupt', 'An intent in the outbox cannot be read.', { cause })
+  }
+}
+
+/** The text of `intent.json`, indented so that a person can read it. */
+export function formatIntent(value: Intent): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`
+}

@@ -1,0 +1,82 @@
+import type { IntentId } from '../domain/ids.ts'
+import type { Intent } from '../domain/intent.ts'
+
+const NOTHING: readonly Intent[] = []
+
+/** Intents by id, by name and by what they take the place of, so that thousands of them stay cheap. */
+export class IntentIndex {
+  readonly #byId = new Map<IntentId, Intent>()
+  /** By growing id. */
+  readonly #sorted: Intent[] = []
+  readonly #byName = new Map<string, Set<IntentId>>()
+  /** Superseded id -> the intent that superseded it. */
+  readonly #successors = new Map<IntentId, IntentId>()
+  /** Made when asked for; never changed, because callers keep it while they wait. */
+  #all: readonly Intent[] | undefined
+
+  get(id: IntentId): Intent | undefined {
+    return this.#byId.get(id)
+  }
+
+  /** Oldest first. */
+  all(): readonly Intent[] {
+    this.#all ??= this.#sorted.slice()
+    return this.#all
+  }
+
+  named(name: string): readonly Intent[] {
+    const ids = this.#byName.get(name)
+    return ids === undefined ? NOTHING : [...ids].flatMap((id) => this.#byId.get(id) ?? [])
+  }
+
+  successorOf(id: IntentId): Intent | undefined {
+    const successor = this.#successors.get(id)
+    return successor === undefined ? undefined : this.#byId.get(successor)
+  }
+
+  set(intent: Intent): void {
+    const before = this.#byId.get(intent.id)
+    this.#sorted.splice(this.#placeOf(intent.id), before === undefined ? 0 : 1, intent)
+    if (before !== undefined) this.#unlink(before)
+    this.#byId.set(intent.id, intent)
+    this.#link(intent)
+    this.#all = undefined
+  }
+
+  delete(id: IntentId): void {
+    const intent = this.#byId.get(id)
+    if (intent === undefined) return
+    this.#sorted.splice(this.#placeOf(id), 1)
+    this.#byId.delete(id)
+    this.#unlink(intent)
+    this.#all = undefined
+  }
+
+  #link({ id, name, supersedes }: Intent): void {
+    const named = this.#byName.get(name)
+    if (named === undefined) this.#byName.set(name, new Set([id]))
+    else named.add(id)
+    for (const old of supersedes) this.#successors.set(old, id)
+  }
+
+  #unlink({ id, name, supersedes }: Intent): void {
+    const named = this.#byName.get(name)
+    named?.delete(id)
+    if (named?.size === 0) this.#byName.delete(name)
+    for (const old of supersedes) {
+      if (this.#successors.get(old) === id) this.#successors.delete(old)
+    }
+  }
+
+  /** Where `id` is, or belongs. */
+  #placeOf(id: IntentId): number {
+    let low = 0
+    let high = this.#sorted.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((this.#sorted[middle]?.id ?? id) < id) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}

@@ -1,0 +1,85 @@
+import { rm } from 'node:fs/promises'
+import type { BagId } from '../domain/ids.ts'
+import type { PutIntent } from '../domain/intent.ts'
+import type { BagRecord } from '../domain/record.ts'
+import { sha256OfFile } from './hash.ts'
+import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
+
+const LONGEST_PAUSE_MS = 2_000
+
+/**
+ * Looks for the bag of an upload whose answer was lost (DESIGN "Exactly once").
+ *
+ * Asks the listing until one that was begun `listingLagMs` after the upload still lacks it; a
+ * record of our name that was not there before is ours when its content is ours. Answers
+ * undefined when the upload did not arrive.
+ */
+export async function findSent(
+  deps: UploaderDeps,
+  settings: UploaderSettings,
+  intent: PutIntent,
+  attempt: Try,
+): Promise<BagId | undefined> {
+  // A clock that was set back must not make this wait for a time that is far away.
+  const sentAtMs = Math.min(intent.sentAtMs ?? 0, deps.clock.now())
+  const refused = new Set<BagId>(intent.namesakes ?? [])
+  for (;;) {
+    const listing = await deps.listing.refreshNow(attempt.signal)
+    for (const bagId of bagsOfOthers(deps, intent)) refused.add(bagId)
+    for (const record of candidates(listing.records, intent, refused)) {
+      if (await isOurs(deps, intent, record.bagId, attempt.signal)) return record.bagId
+      refused.add(record.bagId)
+    }
+    if (listing.startedAtMs >= sentAtMs + settings.listingLagMs) return undefined
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, settings.listingLagMs / 4)
+    await deps.clock.sleep(pauseMs, attempt.signal)
+  }
+}
+
+/** Bags that belong to other intents, or that we delete: a listing that lags may still have those. */
+function bagsOfOthers({ outbox }: UploaderDeps, put: PutIntent): readonly BagId[] {
+  return outbox.intents().flatMap((other) => {
+    if (other.id === put.id) return other.replaces
+    const own = other.kind === 'put' && other.bagId !== undefined ? [other.bagId] : []
+    return [...own, ...other.replaces]
+  })
+}
+
+/** Records of our name, those that look like ours first: a listed size may be wrong. */
+function candidates(
+  records: readonly BagRecord[],
+  intent: PutIntent,
+  refused: ReadonlySet<BagId>,
+): readonly BagRecord[] {
+  const ours = records.filter((record) => isNamed(record, intent) && !refused.has(record.bagId))
+  const misses = ({ size, description }: BagRecord): number =>
+    (size === intent.content.length ? 0 : 2) + (description === intent.description ? 0 : 1)
+  return ours.sort((a, b) => misses(a) - misses(b))
+}
+
+/** A service may list a folder with or without `.zip`. */
+function isNamed({ name }: BagRecord, intent: PutIntent): boolean {
+  return name === intent.name || (intent.isFolder === true && name === `${intent.name}.zip`)
+}
+
+async function isOurs(
+  deps: UploaderDeps,
+  intent: PutIntent,
+  bagId: BagId,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (intent.content.from !== 'staged') return false
+  const known = deps.facts.get(bagId)?.sha256
+  if (known !== undefined) return known === intent.content.sha256
+  const copy = `${deps.outbox.contentPath(intent.id)}.candidate`
+  try {
+    await rm(copy, { force: true })
+    const length = await deps.content.copyTo(bagId, copy, { signal })
+    return (
+      length === intent.content.length &&
+      (await sha256OfFile(copy, signal)) === intent.content.sha256
+    )
+  } finally {
+    await rm(copy, { force: true })
+  }
+}

@@ -1,0 +1,280 @@
+import { mkdirSync } from 'node:fs'
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Clock } from '../domain/clock.ts'
+import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import type { IntentId } from '../domain/ids.ts'
+import type { Intent } from '../domain/intent.ts'
+import type { Logger } from '../domain/logger.ts'
+import { syncDirectory, writeFileAtomic } from '../state/atomic-file.ts'
+import { formatIntent, parseIntent } from './intent-file.ts'
+import { IntentIndex } from './intent-index.ts'
+import type { StepListener } from './steps.ts'
+
+const INTENT_FILE = 'intent.json'
+const CONTENT_FILE = 'content'
+const ID_PATTERN = /^\d{17}$/
+const DAMAGED_PATTERN = /^damaged-(\d{17})(\.\d+)?$/
+
+/** Whether a change must survive a power cut (fsync) or only a kill of this process. */
+export interface Durability {
+  readonly durable: boolean
+}
+
+interface OutboxDeps {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly onStep?: StepListener
+}
+
+/**
+ * The durable home of intents and staged content: `<dir>/<id>/{content,intent.json}`.
+ *
+ * A directory without `intent.json` is a draft: content of a file that is still being written, which
+ * nobody was promised. The memory follows the disk: an intent is listed once its file is written.
+ */
+export class Outbox {
+  readonly #deps: OutboxDeps
+  readonly #dir: string
+  /** Entries are removed by `remove`. */
+  readonly #intents = new IntentIndex()
+  /** Last write of each id under way; an entry removes itself when it is the last. */
+  readonly #writes = new Map<IntentId, Promise<unknown>>()
+  /** Intents that a power cut must not take: each later write of theirs is durable too. */
+  readonly #durable = new Set<IntentId>()
+  readonly #damaged: string[] = []
+  readonly #listeners = new Set<() => void>()
+  #lastId = 0n
+
+  private constructor(deps: OutboxDeps, dir: string) {
+    this.#deps = deps
+    this.#dir = dir
+  }
+
+  /**
+   * Reads what an earlier process left: intents are kept, drafts removed, damaged ones set aside.
+   * Rejects `local-io` when one cannot be read for any other reason, rather than go on without it.
+   */
+  static async open(deps: OutboxDeps, settings: { readonly dir: string }): Promise<Outbox> {
+    const dir = join(settings.dir, 'v1')
+    const outbox = new Outbox(deps, dir)
+    try {
+      await makeDirectory(dir)
+      for (const name of await readdir(dir)) await outbox.#take(name)
+    } catch (error) {
+      throw fromFileSystem(error, 'The outbox cannot be read')
+    }
+    return outbox
+  }
+
+  async #take(name: string): Promise<void> {
+    const id = DAMAGED_PATTERN.exec(name)?.[1] ?? name
+    if (!ID_PATTERN.test(id)) return
+    const number = BigInt(id)
+    if (number > this.#lastId) this.#lastId = number
+    if (id === name) await this.#load(id as IntentId)
+    else this.#damaged.push(join(this.#dir, name))
+  }
+
+  async #load(id: IntentId): Promise<void> {
+    try {
+      const intent = parseIntent(await readFile(join(this.#dir, id, INTENT_FILE), 'utf8'))
+      if (intent.id !== id) throw new DriveError('corrupt', 'This is the intent of another place.')
+      this.#intents.set(intent)
+      this.#durable.add(id)
+    } catch (error) {
+      if (systemErrorCode(error) === 'ENOENT') {
+        await rm(join(this.#dir, id), { recursive: true, force: true })
+      } else if (isDriveError(error, 'corrupt')) await this.#setAside(id, error)
+      else throw error
+    }
+  }
+
+  async #setAside(id: IntentId, error: unknown): Promise<void> {
+    const aside = join(this.#dir, `damaged-${id}`)
+    let path = aside
+    for (let copy = 1; await isThere(path); copy += 1) path = `${aside}.${copy}`
+    await rename(join(this.#dir, id), path)
+    this.#damaged.push(path)
+    this.#deps.log.error(
+      { intent: id, aside: path, error: String(error) },
+      'Set aside a damaged intent.',
+    )
+  }
+
+  /** Directories of intents that could not be read; their content may still be in them. */
+  damaged(): readonly string[] {
+    return this.#damaged
+  }
+
+  /** All intents, oldest first. */
+  intents(): readonly Intent[] {
+    return this.#intents.all()
+  }
+
+  /** The intents of one name at the service, in no particular order. */
+  named(name: string): readonly Intent[] {
+    return this.#intents.named(name)
+  }
+
+  /** The intent that takes the place of a put, if any. */
+  successorOf(id: IntentId): Intent | undefined {
+    return this.#intents.successorOf(id)
+  }
+
+  get(id: IntentId): Intent | undefined {
+    return this.#intents.get(id)
+  }
+
+  /** The directory of an intent. */
+  directory(id: IntentId): string {
+    return join(this.#dir, id)
+  }
+
+  /** Where the staged content of an intent or draft lies. */
+  contentPath(id: IntentId): string {
+    return join(this.#dir, id, CONTENT_FILE)
+  }
+
+  /** Calls `listener` after each change; returns the function that ends this. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** An id for a new intent; ids grow, also across restarts. */
+  nextId(): IntentId {
+    const now = BigInt(Math.trunc(this.#deps.clock.now())) * 10_000n
+    this.#lastId = now > this.#lastId ? now : this.#lastId + 1n
+    return this.#lastId.toString().padStart(17, '0') as IntentId
+  }
+
+  /** Makes room for content that is going to be written; synchronous, for the hot path of create. */
+  createDraft(): { readonly id: IntentId; readonly path: string } {
+    const id = this.nextId()
+    try {
+      mkdirSync(join(this.#dir, id), { mode: 0o700 })
+    } catch (error) {
+      throw fromFileSystem(error, 'The outbox cannot take a new file')
+    }
+    return { id, path: this.contentPath(id) }
+  }
+
+  async discardDraft(id: IntentId): Promise<void> {
+    if (this.#intents.get(id) !== undefined) return
+    await rm(join(this.#dir, id), { recursive: true, force: true })
+  }
+
+  /** Records a new intent; when this resolves the promise is kept, whatever happens to the process. */
+  async add(intent: Intent, options: Durability): Promise<void> {
+    this.#step('add.begin')
+    await this.#queue(intent.id, async () => {
+      await mkdir(join(this.#dir, intent.id), { recursive: true, mode: 0o700 })
+      await this.#write(intent, options)
+      if (options.durable) await syncDirectory(this.#dir)
+      this.#step('add.written')
+      this.#intents.set(intent)
+    })
+    this.#changed()
+  }
+
+  /** Changes an intent; one that was removed meanwhile stays removed, and undefined is answered. */
+  async update(
+    id: IntentId,
+    change: (intent: Intent) => Intent,
+    options: Durability,
+  ): Promise<Intent | undefined> {
+    const changed = await this.#queue(id, async () => {
+      const intent = this.#intents.get(id)
+      if (intent === undefined) return undefined
+      const next = change(intent)
+      await this.#write(next, options)
+      this.#step('update.written')
+      this.#intents.set(next)
+      return next
+    })
+    if (changed !== undefined) this.#changed()
+    return changed
+  }
+
+  /** Forgets an intent and its content. */
+  async remove(id: IntentId): Promise<void> {
+    this.#step('remove.begin')
+    await this.#queue(id, async () => {
+      // The intent goes before its content: a kill in between leaves a draft, not a broken promise.
+      await rm(join(this.#dir, id, INTENT_FILE), { force: true })
+      this.#step('remove.unlinked')
+      this.#intents.delete(id)
+      this.#durable.delete(id)
+      await rm(join(this.#dir, id), { recursive: true, force: true })
+    })
+    this.#changed()
+  }
+
+  /** Waits for the writes under way. */
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#writes.values())
+  }
+
+  /** A file replaced without fsync can be empty after a power cut: what was durable stays so. */
+  async #write(intent: Intent, options: Durability): Promise<void> {
+    const dir = join(this.#dir, intent.id)
+    const durable = options.durable || this.#durable.has(intent.id)
+    if (durable && intent.kind === 'put') await syncFileIfThere(join(dir, CONTENT_FILE))
+    await writeFileAtomic(join(dir, INTENT_FILE), formatIntent(intent), { durable })
+    if (durable) this.#durable.add(intent.id)
+  }
+
+  async #queue<Result>(id: IntentId, task: () => Promise<Result>): Promise<Result> {
+    const before = this.#writes.get(id) ?? Promise.resolve()
+    const turn = before.then(task, task)
+    this.#writes.set(id, turn)
+    try {
+      return await turn
+    } catch (error) {
+      throw fromFileSystem(error, 'The outbox cannot be written')
+    } finally {
+      if (this.#writes.get(id) === turn) this.#writes.delete(id)
+    }
+  }
+
+  #step(step: Parameters<StepListener>[0]): void {
+    this.#deps.onStep?.(step)
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+/** Makes a private directory, and what is missing above it, so that a power cut does not take it. */
+async function makeDirectory(path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode: 0o700 })
+  if (first === undefined) return
+  for (let made = path; made.length >= first.length; made = dirname(made)) {
+    await syncDirectory(dirname(made))
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await (await open(path, 'r')).close()
+    return true
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return false
+    throw error
+  }
+}
+
+async function syncFileIfThere(path: string): Promise<void> {
+  try {
+    const file = await open(path, 'r')
+    try {
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOENT') throw error
+  }
+}

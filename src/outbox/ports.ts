@@ -1,0 +1,91 @@
+import type { Clock } from '../domain/clock.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
+import type { PutIntent } from '../domain/intent.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { BagFacts, BagRecord } from '../domain/record.ts'
+import type { DriveService } from '../service/drive-service.ts'
+import type { Outbox } from './outbox.ts'
+import type { StepListener } from './steps.ts'
+
+/** What the uploader needs of the listing. */
+export interface ListingPort {
+  /** Asks the service now: the answer was begun after this call. `startedAtMs` is when. */
+  refreshNow(
+    signal?: AbortSignal,
+  ): Promise<{ readonly records: readonly BagRecord[]; readonly startedAtMs: number }>
+  /** The last answer, if there was one. */
+  current():
+    | { readonly index: { recordsOf(bagId: BagId): readonly { readonly name: string }[] } }
+    | undefined
+}
+
+/** What the uploader needs of the bag cache. */
+export interface ContentPort {
+  /** Moves a finished file into the cache as the content of a bag. */
+  adopt(bagId: BagId, path: string, length: number): Promise<void>
+  /** Writes the whole content of a bag to a new file; resolves with its length in bytes. */
+  copyTo(bagId: BagId, path: string, options?: { signal?: AbortSignal }): Promise<number>
+}
+
+/** What the uploader needs of folders. */
+export interface FolderPort {
+  /**
+   * Packs the changes of a folder into a zip at `path`: its length in bytes, SHA-256 and how many
+   * changes are in it. Undefined when nothing is in the folder: then it stays on this machine, and the
+   * intent says so already.
+   */
+  pack(
+    put: PutIntent,
+    path: string,
+    signal: AbortSignal,
+  ): Promise<{ length: number; sha256: string; operations: number } | undefined>
+  /**
+   * Told when the zip is stored as a bag and the old one is deleted. True when the folder changed
+   * since it was packed: the intent collects changes to the new bag then.
+   */
+  committed(put: PutIntent, bagId: BagId): Promise<boolean>
+}
+
+export interface FactsPort {
+  get(bagId: BagId): BagFacts | undefined
+  learn(bagId: BagId, facts: BagFacts): void
+}
+
+export interface UploaderDeps {
+  readonly outbox: Outbox
+  readonly service: Pick<DriveService, 'uploadFile' | 'uploadFolder' | 'deleteBag' | 'getAccount'>
+  readonly listing: ListingPort
+  readonly content: ContentPort
+  readonly facts: FactsPort
+  readonly folders: FolderPort
+  /** True when an entry of the drive shows this bag: it must not be deleted. */
+  readonly isShown: (bagId: BagId) => boolean
+  readonly clock: Clock
+  readonly log: Logger
+  readonly onStep?: StepListener
+}
+
+export interface UploaderSettings {
+  /** Changes carried out at the same time. */
+  readonly concurrency: number
+  /** First wait after a failure; doubles, with full jitter, up to `retryMaxMs`. */
+  readonly retryBaseMs: number
+  readonly retryMaxMs: number
+  /** How long the service may take to list what it has taken. */
+  readonly listingLagMs: number
+  /** Whether steps must survive a power cut; without it, only a kill of the process. */
+  readonly durable: boolean
+}
+
+/** What one try of an intent has at hand. */
+export interface Try {
+  readonly id: IntentId
+  readonly signal: AbortSignal
+  /** True when an earlier upload of this put may have arrived without us knowing. */
+  readonly mayHaveArrived: boolean
+  readonly onProgress: (sentBytes: number) => void
+  /** Called when the service may have the content without us knowing. */
+  readonly onAnswerLost: () => void
+  /** Called once the service has the content; what follows is cleaning up. */
+  readonly onConfirmed: () => void
+}

@@ -1,0 +1,29 @@
+/**
+ * The moments between two steps of carrying out a change: a kill at any of them must lose nothing.
+ * - `add.*`, `update.*`, `remove.*`: what the outbox writes; `written` is on disk, but not acted on yet
+ * - `stage.*`: a renamed bag's content was fetched, put in its place
+ * - `folder.*`: changes are packed into a zip; its bag is stored and the tree was led to it
+ * - `upload.*`, `delete.*`: before a request, and when its answer is known to memory only
+ * - `cache.*`: confirmed content is given to the cache
+ * - `handover.inherited`: the successor has what a put still had to delete, and the put is still there
+ */
+export type Step =
+  | 'add.begin'
+  | 'add.written'
+  | 'update.written'
+  | 'remove.begin'
+  | 'remove.unlinked'
+  | 'stage.fetched'
+  | 'stage.placed'
+  | 'folder.packed'
+  | 'folder.led'
+  | 'upload.begin'
+  | 'upload.answered'
+  | 'cache.begin'
+  | 'cache.taken'
+  | 'delete.begin'
+  | 'delete.answered'
+  | 'handover.inherited'
+
+/** Told of each step that is passed; crash tests end the process there. */
+export type StepListener = (step: Step) => void

@@ -1,0 +1,40 @@
+import type { Intent, IntentFailure } from '../domain/intent.ts'
+import { isFinished } from './schedule.ts'
+
+/**
+ * The state of an intent in plain words, the same in `status`, `user.bagfs.state`, `bagfs outbox` and
+ * the log. `percent` is given while it is being sent.
+ */
+export function stateOfIntent(intent: Intent, percent: number | undefined): string {
+  if (intent.phase === 'confirmed') return stateOfConfirmed(intent)
+  if (intent.phase === 'local') return 'local only'
+  if (intent.phase === 'held') {
+    return isCollecting(intent) ? 'waits for the folder to rest' : 'held: a step of a save'
+  }
+  if (percent !== undefined) return `uploading ${percent} %`
+  return intent.failure === undefined ? 'waiting' : describeFailed(intent.failure)
+}
+
+function isCollecting(intent: Intent): boolean {
+  return intent.kind === 'put' && intent.content.from === 'folder'
+}
+
+/** The service has the content, though what it replaces may not be deleted yet. */
+function stateOfConfirmed(intent: Intent): string {
+  if (isFinished(intent) || intent.failure === undefined) return 'stored'
+  return `stored; the old version is still there: ${describeFailed(intent.failure)}`
+}
+
+/** `failed: The account is full. (will be tried again)` */
+export function describeFailed({ message, waitsForUser }: IntentFailure): string {
+  return `failed: ${message} (${waitsForUser ? 'waits for you' : 'will be tried again'})`
+}
+
+/** Whole percent of what is sent, 100 at most. */
+export function percentOf(sent: {
+  readonly sentBytes: number
+  readonly totalBytes: number
+}): number {
+  if (sent.totalBytes === 0) return 0
+  return Math.floor((100 * Math.min(sent.sentBytes, sent.totalBytes)) / sent.totalBytes)
+}

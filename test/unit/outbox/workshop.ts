@@ -1,0 +1,197 @@
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { BagCache } from '../../../src/content/bag-cache.ts'
+import { systemClock } from '../../../src/domain/clock.ts'
+import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
+import type { DeleteIntent, PutIntent } from '../../../src/domain/intent.ts'
+import { silentLogger } from '../../../src/domain/logger.ts'
+import { Listing } from '../../../src/namespace/listing.ts'
+import { buildTree } from '../../../src/namespace/tree.ts'
+import { Outbox } from '../../../src/outbox/outbox.ts'
+import type { UploaderSettings } from '../../../src/outbox/ports.ts'
+import type { StepListener } from '../../../src/outbox/steps.ts'
+import { Uploader } from '../../../src/outbox/uploader.ts'
+import { createHttpService } from '../../../src/service/http-service.ts'
+import { FactsStore } from '../../../src/state/facts-store.ts'
+import { ListingStore } from '../../../src/state/listing-store.ts'
+import { TestService } from '../../support/mounted-drive.ts'
+
+const SETTINGS: UploaderSettings = {
+  concurrency: 8,
+  retryBaseMs: 20,
+  retryMaxMs: 100,
+  listingLagMs: 400,
+  durable: false,
+}
+
+/** What the uploader works with, all of it real, and a hand to give it work. */
+/** Folders have their own tests, on a real mount. */
+const NO_FOLDERS = {
+  pack: () => Promise.resolve(undefined),
+  committed: () => Promise.resolve(false),
+}
+
+export interface Workshop {
+  readonly service: TestService
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly listing: Listing
+  readonly facts: FactsStore
+  put(name: string, content: string, more?: Partial<PutIntent>): Promise<IntentId>
+  delete(name: string, replaces: readonly BagId[], more?: Partial<DeleteIntent>): Promise<IntentId>
+  /** What another client uploads; the listing knows it afterwards. */
+  given(name: string, content: string): Promise<BagId>
+  /** Ends the uploader and opens all anew on the same disk, as the next mount does. */
+  restart(): Promise<Workshop>
+}
+
+export interface WorkshopOptions extends Partial<UploaderSettings> {
+  readonly capacityBytes?: number
+  readonly onStep?: StepListener
+}
+
+/** Begins with an empty account; all is gone when the test is over. */
+export async function openWorkshop(options: WorkshopOptions = {}): Promise<Workshop> {
+  const { capacityBytes, ...rest } = options
+  const dir = mkdtempSync(join(tmpdir(), 'bagfs-outbox-'))
+  onTestFinished(() => {
+    rmSync(dir, { recursive: true, force: true })
+  })
+  const service = await TestService.start(
+    join(dir, 'service'),
+    capacityBytes === undefined ? {} : { capacityBytes },
+  )
+  onTestFinished(() => service.close())
+  return open(join(dir, 'state'), service, rest)
+}
+
+async function open(
+  dir: string,
+  service: TestService,
+  options: Omit<WorkshopOptions, 'capacityBytes'>,
+): Promise<Workshop> {
+  const { onStep, ...settings } = options
+  const base = { clock: systemClock, log: silentLogger }
+  const steps = onStep === undefined ? {} : { onStep }
+  const http = createHttpService(base, {
+    baseUrl: service.proxy.url,
+    token: service.token,
+    retries: 0,
+  })
+  const facts = await FactsStore.open(base, { dir })
+  const outbox = await Outbox.open({ ...base, ...steps }, { dir: join(dir, 'outbox') })
+  const content = await BagCache.open(
+    { ...base, service: http, facts },
+    { dir: join(dir, 'cache'), maxBytes: 1e8, minFreeBytes: 0, graceMs: 10, resumeTries: 1 },
+  )
+  const store = new ListingStore(dir)
+  const listing = await Listing.open(
+    { ...base, service: http, store },
+    { ttlMs: 1_000, waitMs: 100 },
+  )
+  const isShown = (bagId: BagId): boolean =>
+    buildTree(listing.current()?.index, outbox.intents()).usesOf(bagId) > 0
+  const uploader = new Uploader(
+    {
+      ...base,
+      outbox,
+      service: http,
+      listing,
+      content,
+      facts,
+      folders: NO_FOLDERS,
+      isShown,
+      ...steps,
+    },
+    { ...SETTINGS, ...settings },
+  )
+  let isOpen = true
+  const close = async (): Promise<void> => {
+    if (!isOpen) return
+    isOpen = false
+    await uploader.close()
+    await listing.close()
+    await content.close()
+    await outbox.close()
+    await facts.close()
+    await http.close()
+  }
+  onTestFinished(close)
+  return {
+    service,
+    outbox,
+    uploader,
+    listing,
+    facts,
+    put: (name, text, more) => addPut(outbox, name, text, more),
+    delete: (name, replaces, more) => addDelete(outbox, name, replaces, more),
+    given: async (name, text) => {
+      const bagId = toBagId(await service.upload(name, text))
+      await listing.refreshNow()
+      service.forgetEvents()
+      return bagId
+    },
+    restart: async () => {
+      await close()
+      return open(dir, service, options)
+    },
+  }
+}
+
+async function addPut(
+  outbox: Outbox,
+  name: string,
+  text: string,
+  more: Partial<PutIntent> = {},
+): Promise<IntentId> {
+  const { id, path } = outbox.createDraft()
+  writeFileSync(path, text)
+  const sha256 = createHash('sha256').update(text).digest('hex')
+  const now = Date.now()
+  await outbox.add(
+    {
+      version: 1,
+      kind: 'put',
+      id,
+      name,
+      phase: 'waiting',
+      createdAtMs: now,
+      replaces: [],
+      supersedes: [],
+      description: '',
+      mode: 0o644,
+      mtimeMs: now,
+      content: { from: 'staged', length: Buffer.byteLength(text), sha256 },
+      ...more,
+    },
+    { durable: false },
+  )
+  return id
+}
+
+async function addDelete(
+  outbox: Outbox,
+  name: string,
+  replaces: readonly BagId[],
+  more: Partial<DeleteIntent> = {},
+): Promise<IntentId> {
+  const id = outbox.nextId()
+  await outbox.add(
+    {
+      version: 1,
+      kind: 'delete',
+      id,
+      name,
+      phase: 'waiting',
+      createdAtMs: Date.now(),
+      replaces,
+      supersedes: [],
+      ...more,
+    },
+    { durable: false },
+  )
+  return id
+}
