@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto'
+import type { Hash } from 'node:crypto'
+import type { FileHandle } from 'node:fs/promises'
+
+const BUFFER_BYTES = 1024 * 1024
+
+/** A file that is written from its start to its end, hashed as it goes. The handle is the caller's. */
+export class ArchiveFile {
+  /** Bytes so far. */
+  length = 0
+  readonly #handle: FileHandle
+  readonly #hash: Hash = createHash('sha256')
+  readonly #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
+  #buffered = 0
+
+  constructor(handle: FileHandle) {
+    this.#handle = handle
+  }
+
+  /** Takes the bytes; the caller may use their memory again when it resolves. */
+  async write(bytes: Uint8Array): Promise<void> {
+    this.length += bytes.length
+    if (this.#buffered + bytes.length > BUFFER_BYTES) await this.#flush()
+    if (bytes.length > BUFFER_BYTES) {
+      await this.#writeOut(bytes)
+      return
+    }
+    this.#buffer.set(bytes, this.#buffered)
+    this.#buffered += bytes.length
+  }
+
+  /** Writes what is left and resolves with the SHA-256 of everything, 64 hex digits. */
+  async finish(): Promise<string> {
+    await this.#flush()
+    return this.#hash.digest('hex')
+  }
+
+  async #flush(): Promise<void> {
+    const bytes = this.#buffer.subarray(0, this.#buffered)
+    await this.#writeOut(bytes)
+    this.#buffered = 0
+  }
+
+  async #writeOut(bytes: Uint8Array): Promise<void> {
+    this.#hash.update(bytes)
+    for (let done = 0; done < bytes.length;) {
+      const { bytesWritten } = await this.#handle.write(bytes, done, bytes.length - done)
+      done += bytesWritten
+    }
+  }
+}

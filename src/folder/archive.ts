@@ -1,0 +1,76 @@
+import { DriveError } from '../domain/errors.ts'
+import { findDirectory } from './directory-place.ts'
+import { readDirectory } from './directory.ts'
+import { readExactly } from './source.ts'
+import type { RandomAccessSource } from './source.ts'
+import { TreeBuilder } from './tree-builder.ts'
+import type { DirectoryNode } from './tree.ts'
+import { LENGTH, SIGNATURE } from './zip-format.ts'
+import type { ZipEntry } from './zip-format.ts'
+
+export interface ArchiveLimits {
+  /** Files and directories in the tree. */
+  readonly maxNodes: number
+  /** Bytes of one inflated entry: what the cache can hold. */
+  readonly maxEntryBytes: number
+}
+
+export interface OpenArchiveOptions {
+  readonly limits: ArchiveLimits
+  /** Name of the folder: one top directory of this name is left out of the tree. */
+  readonly folderName?: string
+  readonly signal?: AbortSignal
+}
+
+/** A zip whose directory was read. It holds no resources of its own; the source is the caller's. */
+export interface Archive {
+  readonly root: DirectoryNode
+  readonly source: RandomAccessSource
+  readonly limits: ArchiveLimits
+}
+
+/**
+ * Reads the tree of a zip from its central directory; contents are touched when they are opened.
+ * Reads the tail and the directory only, in few large pieces.
+ * @throws DriveError `corrupt` (no zip, or a damaged one), `unsupported` (a part of a split archive),
+ * `too-large` (more nodes than the limit), or what the source rejects with.
+ */
+export async function openArchive(
+  source: RandomAccessSource,
+  options: OpenArchiveOptions,
+): Promise<Archive> {
+  const { limits, signal } = options
+  const place = await findDirectory(source, signal)
+  const builder = new TreeBuilder({ maxNodes: limits.maxNodes })
+  const visit = builder.add.bind(builder)
+  await readDirectory(source, place, visit, signal)
+  const root = builder.finish(place.own ? undefined : options.folderName)
+  return { root, source, limits }
+}
+
+/** Where an entry's data is in the source, as it is stored. */
+export interface DataRange {
+  readonly position: number
+  /** Bytes. */
+  readonly length: number
+}
+
+/**
+ * Finds an entry's data behind its local header.
+ * @throws DriveError `corrupt` when there is no local header or the data goes beyond the source.
+ */
+export async function dataRange(
+  source: RandomAccessSource,
+  entry: ZipEntry,
+  signal?: AbortSignal,
+): Promise<DataRange> {
+  const header = await readExactly(source, entry.offset, LENGTH.local, signal)
+  if (header.readUInt32LE(0) !== SIGNATURE.local) {
+    throw new DriveError('corrupt', 'The zip is damaged: an entry is not where its directory says.')
+  }
+  const position = entry.offset + LENGTH.local + header.readUInt16LE(26) + header.readUInt16LE(28)
+  if (position + entry.compressedSize > source.length) {
+    throw new DriveError('corrupt', 'The zip is damaged: an entry goes beyond its end.')
+  }
+  return { position, length: entry.compressedSize }
+}

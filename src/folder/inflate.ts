@@ -1,0 +1,160 @@
+import { open, rm } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib'
+import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { interrupted, throwIfAborted } from './abort.ts'
+import type { DataRange } from './archive.ts'
+import { readExactly, readPieces } from './source.ts'
+import type { RandomAccessSource } from './source.ts'
+import { METHOD } from './zip-format.ts'
+import type { ZipEntry } from './zip-format.ts'
+
+export interface InflateOptions {
+  /** Called with the bytes from the start that can be read at the path. */
+  readonly onProgress?: (writtenBytes: number) => void
+  readonly signal?: AbortSignal
+}
+
+/** Where an entry's deflated data is, and what its content must be. */
+export interface DeflatedPlace {
+  readonly source: RandomAccessSource
+  readonly range: DataRange
+  readonly entry: ZipEntry
+}
+
+const PIECE_BYTES = 256 * 1024
+/** Up to this size an entry is inflated in one go, which is quicker than a stream. */
+const SMALL_BYTES = 128 * 1024
+
+/** Does what `DeflatedContent.inflateTo` promises. */
+export async function inflateToFile(
+  place: DeflatedPlace,
+  path: string,
+  options: InflateOptions,
+): Promise<void> {
+  throwIfAborted(options.signal)
+  try {
+    const file = await open(path, 'w', 0o600)
+    try {
+      await inflateInto(file, place, options)
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    await rm(path, { force: true })
+    throw translated(error, options.signal)
+  }
+}
+
+/**
+ * The content of an entry whose stored data is at hand.
+ * @throws DriveError `corrupt`, or `too-large` when it inflates to more than the directory tells.
+ */
+export function wholeContent(data: Buffer, entry: ZipEntry): Buffer {
+  const check = new ContentCheck(entry)
+  const content = entry.method === METHOD.stored ? data : inflateWhole(data, entry)
+  check.take(content)
+  check.end()
+  return content
+}
+
+function inflateWhole(data: Buffer, entry: ZipEntry): Buffer {
+  try {
+    return inflateRawSync(data, { maxOutputLength: Math.max(1, entry.size) })
+  } catch (error) {
+    throw translated(error, undefined)
+  }
+}
+
+async function inflateInto(
+  file: FileHandle,
+  place: DeflatedPlace,
+  options: InflateOptions,
+): Promise<void> {
+  const { source, range, entry } = place
+  const { signal, onProgress } = options
+  if (range.length <= SMALL_BYTES && entry.size <= SMALL_BYTES) {
+    const data = await readExactly(source, range.position, range.length, signal)
+    const content = wholeContent(data, entry)
+    await writeFully(file, content, 0)
+    onProgress?.(content.length)
+    return
+  }
+  const check = new ContentCheck(entry)
+  for await (const chunk of inflated(place, signal)) {
+    throwIfAborted(signal)
+    check.take(chunk)
+    await writeFully(file, chunk, check.bytes - chunk.length)
+    onProgress?.(check.bytes)
+  }
+  check.end()
+}
+
+/**
+ * The inflated bytes as they come. Not a `pipeline`: that fails when the deflated data ends before the
+ * bytes that the directory counts to it, which is harmless.
+ */
+async function* inflated(
+  place: DeflatedPlace,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Buffer> {
+  const settings = { pieceBytes: PIECE_BYTES, ...(signal === undefined ? {} : { signal }) }
+  const pieces = Readable.from(readPieces(place.source, place.range, settings))
+  const inflate = createInflateRaw({ chunkSize: PIECE_BYTES })
+  pieces.on('error', (error) => inflate.destroy(error))
+  try {
+    yield* pieces.pipe(inflate) as AsyncIterable<Buffer>
+  } finally {
+    pieces.destroy()
+    inflate.destroy()
+  }
+}
+
+async function writeFully(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done)
+    done += bytesWritten
+  }
+}
+
+/** Compares content with what the directory tells, while it comes. */
+class ContentCheck {
+  /** Bytes so far. */
+  bytes = 0
+  readonly #entry: ZipEntry
+  #crc = 0
+
+  constructor(entry: ZipEntry) {
+    this.#entry = entry
+  }
+
+  take(chunk: Uint8Array): void {
+    this.bytes += chunk.length
+    if (this.bytes > this.#entry.size) throw moreThanTold()
+    this.#crc = crc32(chunk, this.#crc)
+  }
+
+  end(): void {
+    if (this.bytes !== this.#entry.size) throw damaged('has fewer bytes than its directory tells')
+    if (this.#crc !== this.#entry.crc32) throw damaged('has a wrong checksum')
+  }
+}
+
+function moreThanTold(): DriveError {
+  return new DriveError('too-large', 'An entry of the zip inflates to more than it tells.')
+}
+
+function damaged(how: string, cause?: unknown): DriveError {
+  return new DriveError('corrupt', `The zip is damaged: an entry ${how}.`, { cause })
+}
+
+/** The one place where zlib's and the stream's errors become ours. */
+function translated(error: unknown, signal: AbortSignal | undefined): DriveError {
+  if (error instanceof DriveError) return error
+  const code = systemErrorCode(error) ?? ''
+  if (code === 'ERR_BUFFER_TOO_LARGE') return moreThanTold()
+  if (code.startsWith('Z_')) return damaged('cannot be inflated', error)
+  if (signal?.aborted === true) return interrupted(signal)
+  return fromFileSystem(error, 'Unpacking a part of the folder')
+}

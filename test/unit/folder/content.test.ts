@@ -1,0 +1,249 @@
+import { access, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { crc32, deflateRawSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import { DriveError } from '../../../src/domain/errors.ts'
+import { openArchive } from '../../../src/folder/archive.ts'
+import { openEntry, readEntry } from '../../../src/folder/content.ts'
+import type { DeflatedContent } from '../../../src/folder/content.ts'
+import type { StoredContent } from '../../../src/folder/stored-content.ts'
+import { brokenSource, contentOf, leafAt, LIMITS, openBytes, rawZip, tempDir } from './support.ts'
+import type { RawEntry } from './support.ts'
+
+const LONG = Buffer.from('a line of text that deflates well\n'.repeat(30_000))
+
+async function stored(entry: Partial<RawEntry>): Promise<StoredContent> {
+  const archive = await openBytes(rawZip([{ name: 'f', ...entry }]))
+  const content = await openEntry(archive, leafAt(archive, 'f'))
+  if (content.kind !== 'stored') throw new Error('a stored entry')
+  return content
+}
+
+async function deflated(entry: Partial<RawEntry>, limits = LIMITS): Promise<DeflatedContent> {
+  const archive = await openBytes(rawZip([{ name: 'f', deflate: true, ...entry }]), { limits })
+  const content = await openEntry(archive, leafAt(archive, 'f'))
+  if (content.kind !== 'deflated') throw new Error('a deflated entry')
+  return content
+}
+
+async function openOutcome(entry: Partial<RawEntry>, limits = LIMITS): Promise<unknown> {
+  const archive = await openBytes(rawZip([{ name: 'f', ...entry }]), { limits })
+  return openEntry(archive, leafAt(archive, 'f'))
+}
+
+async function read(content: StoredContent, position: number, length: number): Promise<string> {
+  const buffer = Buffer.alloc(length)
+  return buffer.toString('utf8', 0, await content.readAt(buffer, position))
+}
+
+describe('a stored entry', () => {
+  it('is read in place, at any position and not beyond its end', async () => {
+    const content = await stored({ content: '0123456789' })
+    expect(await read(content, 7, 100)).toBe('789')
+    expect(await read(content, 2, 3)).toBe('234')
+    expect(await read(content, 10, 5)).toBe('')
+    expect(await read(content, 99, 5)).toBe('')
+  })
+
+  it('is found behind a local header of another length than its record', async () => {
+    const localExtra = Buffer.from([0x99, 0x99, 4, 0, 1, 2, 3, 4])
+    expect(await read(await stored({ content: 'here', localExtra }), 0, 4)).toBe('here')
+  })
+
+  it('fails the read that completes a wrong checksum, and every read after', async () => {
+    const content = await stored({ content: '0123456789', crc: 1 })
+    expect(await read(content, 0, 5)).toBe('01234')
+    expect(await read(content, 3, 5)).toBe('34567')
+    await expect(read(content, 8, 5)).rejects.toMatchObject({ code: 'corrupt' })
+    await expect(read(content, 0, 1)).rejects.toMatchObject({ code: 'corrupt' })
+  })
+
+  it('is corrupt where the source ends within it', async () => {
+    const source = brokenSource(rawZip([{ name: 'f', content: LONG }]), { from: 5000 })
+    const archive = await openArchive(source, { limits: LIMITS })
+    const content = await openEntry(archive, leafAt(archive, 'f'))
+    if (content.kind !== 'stored') throw new Error('a stored entry')
+    source.isBroken = true
+    expect(await read(content, 0, 1000)).toHaveLength(1000)
+    await expect(read(content, 4000, 2000)).rejects.toMatchObject({ code: 'corrupt' })
+  })
+
+  it('is verified on demand after reads in any order', async () => {
+    const good = await stored({ content: LONG })
+    await read(good, 900, 10)
+    await read(good, 0, 10)
+    await expect(good.verify()).resolves.toBeUndefined()
+    const wrong = await stored({ content: LONG, crc: 1 })
+    await expect(wrong.verify()).rejects.toMatchObject({ code: 'corrupt' })
+    const empty = await stored({ content: '', crc: 1 })
+    await expect(empty.verify()).rejects.toMatchObject({ code: 'corrupt' })
+  })
+
+  it('is corrupt behind a local header without its signature', async () => {
+    const bytes = rawZip([{ name: 'f', content: 'abc' }])
+    bytes[0] = 0
+    const archive = await openBytes(bytes)
+    const promise = openEntry(archive, leafAt(archive, 'f'))
+    await expect(promise).rejects.toMatchObject({ code: 'corrupt' })
+  })
+
+  it.each([
+    ['two different sizes', { content: 'abc', size: 4 }],
+    ['data beyond the end', { content: 'abc', size: 5000, compressedSize: 5000 }],
+    ['no local header', { content: 'abc', offset: 3 }],
+    ['an offset beyond the end', { content: 'abc', offset: 0xfffffff0 }],
+  ])('is corrupt with %s', async (_what, entry) => {
+    await expect(openOutcome(entry)).rejects.toMatchObject({ code: 'corrupt' })
+  })
+})
+
+describe('a deflated entry', () => {
+  it.each([
+    ['small', Buffer.from('small '.repeat(10))],
+    ['empty', Buffer.alloc(0)],
+    ['large', LONG],
+  ])('is inflated to a file when it is %s, telling how far it is', async (_size, content) => {
+    const path = join(await tempDir(), 'out')
+    const progress: number[] = []
+    const entry = await deflated({ content })
+    await entry.inflateTo(path, { onProgress: (bytes) => progress.push(bytes) })
+    expect((await readFile(path)).equals(content)).toBe(true)
+    expect(progress.at(-1)).toBe(content.length)
+    expect(progress).toEqual([...progress].sort((a, b) => a - b))
+  })
+
+  it('can be read up to what was told while the rest is inflated', async () => {
+    const path = join(await tempDir(), 'out')
+    const seen: Promise<boolean>[] = []
+    const onProgress = (bytes: number): void => {
+      const matches = async (): Promise<boolean> => {
+        const now = await readFile(path)
+        return now.subarray(0, bytes).equals(LONG.subarray(0, bytes)) && now.length >= bytes
+      }
+      seen.push(matches())
+    }
+    await (await deflated({ content: LONG })).inflateTo(path, { onProgress })
+    expect(seen.length).toBeGreaterThan(1)
+    expect(await Promise.all(seen)).not.toContain(false)
+  })
+
+  const trailing = Buffer.concat([deflateRawSync(LONG), Buffer.alloc(600_000, 7)])
+
+  it.each([
+    ['a wrong checksum', { content: 'text', crc: 1 }, 'corrupt'],
+    ['a wrong checksum of large content', { content: LONG, crc: 1 }, 'corrupt'],
+    [
+      'no deflated data',
+      { content: Buffer.alloc(100, 0xff), deflate: false, method: 8 },
+      'corrupt',
+    ],
+    [
+      'no deflated data, large',
+      { content: Buffer.alloc(300_000, 0xff), deflate: false, method: 8 },
+      'corrupt',
+    ],
+    ['cut data', { content: LONG, compressedSize: 20, size: LONG.length }, 'corrupt'],
+    ['less than it tells', { content: LONG, size: LONG.length + 1 }, 'corrupt'],
+    ['more than it tells', { content: LONG, size: LONG.length - 1 }, 'too-large'],
+    ['more than it tells, small', { content: 'a'.repeat(1000), size: 999 }, 'too-large'],
+    ['something instead of nothing', { content: 'a', size: 0 }, 'too-large'],
+  ] as const)('with %s fails and leaves nothing behind', async (_what, entry, code) => {
+    const path = join(await tempDir(), 'out')
+    const content = await deflated(entry)
+    await expect(content.inflateTo(path)).rejects.toMatchObject({ code })
+    await expect(access(path)).rejects.toThrow('ENOENT')
+  })
+
+  it('ignores what stands behind the end of its data', async () => {
+    const path = join(await tempDir(), 'out')
+    const entry = { content: trailing, deflate: false, method: 8 }
+    await (await deflated({ ...entry, size: LONG.length, crc: crc32(LONG) })).inflateTo(path)
+    expect((await readFile(path)).equals(LONG)).toBe(true)
+  })
+
+  it('stops when it is aborted and leaves nothing behind', async () => {
+    const path = join(await tempDir(), 'out')
+    const abort = new AbortController()
+    const content = await deflated({ content: LONG })
+    const onProgress = (): void => {
+      abort.abort()
+    }
+    const promise = content.inflateTo(path, { onProgress, signal: abort.signal })
+    await expect(promise).rejects.toMatchObject({ code: 'interrupted' })
+    await expect(access(path)).rejects.toThrow('ENOENT')
+  })
+
+  it('tells when the source fails in the middle', async () => {
+    const noise = Buffer.from(Array.from({ length: 700_000 }, (_, i) => Math.imul(i * i, i) >>> 13))
+    const bytes = rawZip([{ name: 'f', content: noise, deflate: true }])
+    const error = new DriveError('unavailable', 'Cut.')
+    const source = brokenSource(bytes, { from: 400_000, error })
+    const archive = await openArchive(source, { limits: LIMITS })
+    const content = await openEntry(archive, leafAt(archive, 'f'))
+    if (content.kind !== 'deflated') throw new Error('a deflated entry')
+    source.isBroken = true
+    const path = join(await tempDir(), 'out')
+    await expect(content.inflateTo(path)).rejects.toBe(error)
+    await expect(access(path)).rejects.toThrow('ENOENT')
+  })
+
+  it('tells when the disk refuses', async () => {
+    const content = await deflated({ content: LONG })
+    const promise = content.inflateTo(join(await tempDir(), 'missing', 'out'))
+    await expect(promise).rejects.toMatchObject({ code: 'local-io' })
+  })
+})
+
+describe('opening an entry', () => {
+  it.each([
+    ['encrypted', { flags: 1 }, 'forbidden'],
+    ['of an unknown method', { method: 14 }, 'unsupported'],
+    ['of Deflate64', { method: 9 }, 'unsupported'],
+    ['a bomb by its ratio', { method: 8, content: 'x', size: 100_000_001 }, 'too-large'],
+  ])('fails when it is %s', async (_what, entry, code) => {
+    await expect(openOutcome(entry)).rejects.toMatchObject({ code })
+  })
+
+  it('fails when it inflates to more than the limit', async () => {
+    const limits = { ...LIMITS, maxEntryBytes: LONG.length - 1 }
+    await expect(deflated({ content: LONG }, limits)).rejects.toMatchObject({ code: 'too-large' })
+  })
+
+  it('lets ratios over 1,000 pass below 100 MB', async () => {
+    const content = Buffer.alloc(5_000_000)
+    const archive = await openBytes(rawZip([{ name: 'f', deflate: true, content }]))
+    const node = leafAt(archive, 'f')
+    expect(node.entry.size / node.entry.compressedSize).toBeGreaterThan(1000)
+    expect((await contentOf(archive, node, await tempDir())).equals(content)).toBe(true)
+  })
+
+  it('lets entries overlap', async () => {
+    const entries = [
+      { name: 'a', content: 'same' },
+      { name: 'b', content: 'same', offset: 0 },
+    ]
+    const archive = await openBytes(rawZip(entries))
+    const dir = await tempDir()
+    for (const name of ['a', 'b']) {
+      expect((await contentOf(archive, leafAt(archive, name), dir)).toString()).toBe('same')
+    }
+  })
+})
+
+describe('readEntry', () => {
+  it('reads small entries whole and refuses others without reading their data', async () => {
+    const archive = await openBytes(
+      rawZip([
+        { name: 's', content: 'stored' },
+        { name: 'd', content: 'deflated', deflate: true },
+        { name: 'padded', content: Buffer.alloc(500_000), method: 8, size: 10 },
+      ]),
+    )
+    const readText = async (name: string, maxBytes: number): Promise<string> =>
+      (await readEntry(archive, leafAt(archive, name), { maxBytes })).toString()
+    expect(await readText('s', 6)).toBe('stored')
+    expect(await readText('d', 8)).toBe('deflated')
+    await expect(readText('s', 5)).rejects.toMatchObject({ code: 'too-large' })
+    await expect(readText('padded', 100)).rejects.toMatchObject({ code: 'too-large' })
+  })
+})
