@@ -1,0 +1,95 @@
+import type { BagCache } from '../content/bag-cache.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { BagFacts } from '../domain/record.ts'
+import type { Listing } from '../namespace/listing.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import type { Uploader } from '../outbox/uploader.ts'
+import type { DriveService } from '../service/drive-service.ts'
+import { Committer } from './commit.ts'
+import { Contents } from './contents.ts'
+import { Entries } from './entries.ts'
+import { ExtendedAttributes } from './extended.ts'
+import { Files } from './files.ts'
+import { Folders } from './folder/folders.ts'
+import type { InflatedFiles } from './folder/inflated-files.ts'
+import { Handles } from './handles.ts'
+import { KeyedLock } from '../domain/keyed-lock.ts'
+import { Kinds } from './kinds.ts'
+import { NameChanges } from './name-changes.ts'
+import { Nodes, type FileNode } from './nodes.ts'
+import { RootAttributes } from './root-attributes.ts'
+import { RootFiles } from './root-files.ts'
+import type { DriveSettings } from './settings.ts'
+import { Space } from './space.ts'
+
+export interface DriveDeps {
+  readonly service: Pick<DriveService, 'getAccount'>
+  readonly listing: Listing
+  readonly cache: BagCache
+  readonly inflated: InflatedFiles
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly facts: {
+    get(bagId: BagId): BagFacts | undefined
+    learn(bagId: BagId, facts: BagFacts): void
+  }
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** The parts of a drive that its front needs. */
+export interface DriveParts {
+  readonly nodes: Nodes
+  readonly handles: Handles
+  readonly entries: Entries
+  readonly space: Space
+  readonly files: Files
+  readonly kinds: Kinds
+  readonly folders: Folders
+  readonly root: RootFiles
+}
+
+const SPACE_TTL_MS = 10_000
+
+/** Puts the parts of a drive together. */
+export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
+  const nodes = new Nodes()
+  const handles = new Handles()
+  const contents = new Contents(deps)
+  const entries = new Entries(
+    { ...deps, nodes, sizeOf: (entry) => contents.sizeOf(entry) },
+    settings,
+  )
+  const account = settings.account === undefined ? {} : { account: settings.account }
+  const space = new Space(
+    { ...deps, intents: () => deps.outbox.intents() },
+    { ttlMs: SPACE_TTL_MS, ...account },
+  )
+  deps.outbox.onChange(() => {
+    space.outboxChanged()
+  })
+  const reindex = (): void => {
+    deps.listing.reindex()
+  }
+  const kinds = new Kinds({
+    ...deps,
+    // Only a name with `.zip` changes with its kind.
+    onKind: (name) => {
+      if (/\.zip$/i.test(name)) reindex()
+    },
+  })
+  const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)
+  const nodeLocks = new KeyedLock<FileNode>()
+  const committer = new Committer({ ...deps, entries, space, nodeLocks }, settings)
+  const shared = { ...deps, nodes, handles, entries, kinds, committer, space }
+  const changes = new NameChanges(shared, settings)
+  const modeOf = (node: FileNode): number => attributes.modeOf(node)
+  const files = new Files({ ...shared, contents, nodeLocks, modeOf })
+  const extended = new ExtendedAttributes({ ...deps, kinds, onKind: reindex })
+  const folders = new Folders({ ...shared, attributes, extended }, settings)
+  const names = new KeyedLock<'names'>()
+  const root = new RootFiles({ ...shared, names, attributes, changes, files, folders, extended })
+  return { nodes, handles, entries, space, files, kinds, folders, root }
+}

@@ -1,0 +1,204 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import { checkTypedName } from '../../domain/names.ts'
+import { staysInside } from '../../folder/links.ts'
+import type { AttributeChanges } from '../attributes.ts'
+import type { FolderFiles } from './folder-files.ts'
+import type { FolderWork } from './folder-work.ts'
+import type { Folder } from './folder.ts'
+import { isWithin, pathOfItem, type DirectoryItem, type FileItem, type Item } from './items.ts'
+
+interface FolderNamesDeps {
+  readonly folder: Folder
+  readonly work: FolderWork
+  readonly files: FolderFiles
+  readonly clock: Clock
+  readonly inTurn: <Result>(task: () => Promise<Result>) => Promise<Result>
+}
+
+/** Changes of the tree of a folder: each is in the journal when it resolves. */
+export class FolderNames {
+  readonly #deps: FolderNamesDeps
+
+  constructor(deps: FolderNamesDeps) {
+    this.#deps = deps
+  }
+
+  /** A new empty file, already open for its maker. */
+  async createFile(parent: DirectoryItem, name: string, mode: number): Promise<FileItem> {
+    return this.#change(parent, async (children, now) => {
+      const existing = children.get(name)
+      if (existing?.type === 'file') return existing
+      this.#refuseExisting(existing, name)
+      const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
+      const content = this.#deps.files.newContent({ mode })
+      const item: FileItem = { ...base, type: 'file', content, handles: 0 }
+      this.#deps.folder.add(parent, children, item)
+      return Promise.resolve(item)
+    })
+  }
+
+  async makeDirectory(parent: DirectoryItem, name: string, mode: number): Promise<void> {
+    await this.#change(parent, async (children, now) => {
+      this.#refuseExisting(children.get(name), name)
+      const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
+      const item: Item = { ...base, type: 'directory', children: new Map(), archived: undefined }
+      this.#deps.folder.add(parent, children, item)
+      this.#deps.work.append({ op: 'directory', path: this.#pathOf(item), atMs: now, mode })
+      return Promise.resolve()
+    })
+  }
+
+  async makeSymlink(parent: DirectoryItem, name: string, target: string): Promise<void> {
+    const steps = {
+      up: (directory: DirectoryItem) => directory.parent,
+      down: (directory: DirectoryItem, step: string) => {
+        const child = directory.children?.get(step)
+        return child?.type === 'directory' ? child : undefined
+      },
+    }
+    await this.#change(parent, async (children, now) => {
+      this.#refuseExisting(children.get(name), name)
+      if (!staysInside(target, parent, steps)) {
+        throw new DriveError('not-permitted', 'A link must be relative and stay inside its folder.')
+      }
+      const base = { id: this.#deps.folder.nextNode(), parent, name, mode: 0o777, mtimeMs: now }
+      const item: Item = { ...base, type: 'symlink', target }
+      this.#deps.folder.add(parent, children, item)
+      this.#deps.work.append({ op: 'symlink', path: this.#pathOf(item), atMs: now, target })
+      return Promise.resolve()
+    })
+  }
+
+  /** Removes a file or link; an open file lives on without a name. */
+  async unlink(parent: DirectoryItem, name: string): Promise<Item> {
+    return this.#change(parent, async (children, now) => {
+      const item = this.#existing(children, name)
+      if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
+      await this.#remove(children, item, now)
+      return item
+    })
+  }
+
+  async removeDirectory(parent: DirectoryItem, name: string): Promise<void> {
+    await this.#change(parent, async (children, now) => {
+      const item = this.#existing(children, name)
+      if (item.type !== 'directory') throw new DriveError('not-a-directory', 'This is a file.')
+      await this.#refuseFull(item)
+      await this.#remove(children, item, now)
+    })
+  }
+
+  async rename(
+    parent: DirectoryItem,
+    name: string,
+    newParent: DirectoryItem,
+    newName: string,
+  ): Promise<void> {
+    await this.#persistContent(parent, name)
+    await this.#change(parent, async (children, now) => {
+      const item = this.#existing(children, name)
+      const targets = await this.#deps.folder.children(newParent)
+      const target = targets.get(newName)
+      if (target === item) return
+      checkTypedName(newName)
+      await this.#checkReplacement(item, target, newParent)
+      const from = this.#pathOf(item)
+      const to = [this.#pathOf(newParent), newName].filter((step) => step !== '').join('/')
+      // Written down first: a kill in between must leave one of the two.
+      this.#deps.work.append({ op: 'rename', path: from, atMs: now, to })
+      if (target !== undefined) this.#forget(targets, target)
+      children.delete(name)
+      item.name = newName
+      this.#deps.folder.add(newParent, targets, item)
+      newParent.mtimeMs = now
+    })
+  }
+
+  async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
+    await this.#deps.inTurn(async () => {
+      await this.#deps.work.begin()
+      item.mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
+      item.mtimeMs = changes.mtimeMs ?? item.mtimeMs
+      if (item.type === 'file' && item.content.from === 'local') {
+        const { staged, journaled } = item.content
+        if (staged !== undefined && changes.mtimeMs !== undefined) staged.mtimeMs = changes.mtimeMs
+        if (!journaled) return
+      }
+      const path = pathOfItem(item, this.#deps.folder.top)
+      if (path === undefined || path === '') return
+      const { mode, mtimeMs } = item
+      this.#deps.work.append({ op: 'attributes', path, mode, mtimeMs })
+    })
+  }
+
+  /** A rename must find in the journal what it renames. */
+  async #persistContent(parent: DirectoryItem, name: string): Promise<void> {
+    const item = (await this.#deps.folder.children(parent)).get(name)
+    if (item?.type === 'file') await this.#deps.files.persist(item)
+  }
+
+  async #change<Result>(
+    parent: DirectoryItem,
+    task: (children: Map<string, Item>, nowMs: number) => Promise<Result>,
+  ): Promise<Result> {
+    return this.#deps.inTurn(async () => {
+      await this.#deps.work.begin()
+      const now = this.#deps.clock.now()
+      const result = await task(await this.#deps.folder.children(parent), now)
+      parent.mtimeMs = now
+      return result
+    })
+  }
+
+  #remove(children: Map<string, Item>, item: Item, now: number): Promise<void> {
+    this.#deps.work.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
+    this.#forget(children, item)
+    return Promise.resolve()
+  }
+
+  #forget(children: Map<string, Item>, item: Item): void {
+    children.delete(item.name)
+    item.parent = undefined
+    if (item.type === 'file') this.#deps.files.discard(item)
+    else this.#deps.folder.forget(item)
+  }
+
+  async #checkReplacement(
+    item: Item,
+    target: Item | undefined,
+    newParent: DirectoryItem,
+  ): Promise<void> {
+    if (item.type === 'directory' && isWithin(newParent, item)) {
+      throw new DriveError('invalid', 'A directory cannot be moved into itself.')
+    }
+    if (target?.type === 'directory') {
+      if (item.type !== 'directory') throw new DriveError('is-a-directory', 'There is a directory.')
+      await this.#refuseFull(target)
+    } else if (target !== undefined && item.type === 'directory') {
+      throw new DriveError('not-a-directory', 'There is a file.')
+    }
+  }
+
+  async #refuseFull(directory: DirectoryItem): Promise<void> {
+    const children = await this.#deps.folder.children(directory)
+    if (children.size > 0) throw new DriveError('not-empty', 'The directory is not empty.')
+  }
+
+  #existing(children: Map<string, Item>, name: string): Item {
+    const item = children.get(name)
+    if (item === undefined) throw new DriveError('not-found', 'There is no such file.')
+    return item
+  }
+
+  #refuseExisting(existing: Item | undefined, name: string): void {
+    if (existing !== undefined) throw new DriveError('exists', 'There is something of this name.')
+    checkTypedName(name)
+  }
+
+  #pathOf(item: Item): string {
+    const path = pathOfItem(item, this.#deps.folder.top)
+    if (path === undefined) throw new DriveError('not-found', 'This file is gone.')
+    return path
+  }
+}

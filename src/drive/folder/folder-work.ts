@@ -1,0 +1,271 @@
+import { mkdir, readdir, rm, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
+import type { PutIntent } from '../../domain/intent.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { Entries } from '../entries.ts'
+import type { FileNode } from '../nodes.ts'
+import { collecting } from './folder-intents.ts'
+import { Journal, readJournal, type Operation } from './journal.ts'
+
+export interface WorkDeps {
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly entries: Entries
+  readonly clock: Clock
+  readonly log: Logger
+  /** A new intent for changes of a folder that is stored and unchanged so far. */
+  readonly newIntent: (node: FileNode, shown: BagId, base: BagId) => PutIntent
+}
+
+export interface WorkSettings {
+  /** How long a folder rests before it is packed, in ms; longer when its uploads take longer. */
+  readonly settleMs: number
+}
+
+/** A folder that never rests is packed this often all the same. */
+const LONGEST_MS = 60_000
+
+/** The changes of one folder on disk: its intent, the journal and staged files beside it. */
+export class FolderWork {
+  readonly #deps: WorkDeps
+  readonly #settings: WorkSettings
+  readonly #node: FileNode
+  readonly #base: () => BagId | undefined
+  #id: IntentId | undefined
+  #journal: Journal | undefined
+  #nextFile = 1
+  /** Staged files to remove at the next sync. */
+  readonly #dropped: string[] = []
+  #cancelTimer: (() => void) | undefined
+  #lastChangeMs = 0
+  #firstChangeMs = 0
+  #uploadMs = 0
+  #packedAtMs = 0
+
+  /** `base` tells the bag that the tree in memory was made from. */
+  constructor(
+    deps: WorkDeps,
+    settings: WorkSettings,
+    node: FileNode,
+    base: () => BagId | undefined,
+  ) {
+    this.#deps = deps
+    this.#settings = settings
+    this.#node = node
+    this.#base = base
+  }
+
+  /** The intent that holds the changes; undefined while there are none. */
+  get id(): IntentId | undefined {
+    return this.#id
+  }
+
+  /** Operations so far. */
+  get count(): number {
+    return this.#journal?.count ?? 0
+  }
+
+  /** Takes up the changes of an intent; answers those that its base does not have. */
+  async open(intent: PutIntent): Promise<readonly Operation[]> {
+    this.#journal?.close()
+    this.#id = intent.id
+    const path = this.#path('journal.jsonl')
+    const { operations, wholeBytes } = await readJournal(path)
+    await mkdir(this.filesDir, { recursive: true, mode: 0o700 })
+    this.#journal = Journal.open(path, operations.length)
+    await truncate(path, wholeBytes)
+    await this.#clearFiles(operations)
+    return operations.slice(intent.changes?.start ?? 0)
+  }
+
+  /** Content that no journal names was promised to nobody; nothing of it may get into new content. */
+  async #clearFiles(operations: readonly Operation[]): Promise<void> {
+    const named = new Set(operations.map((each) => (each.op === 'file' ? each.file : '')))
+    for (const file of [...named, ...(await readdir(this.filesDir))]) {
+      this.#nextFile = Math.max(this.#nextFile, Number(file) + 1)
+      if (!named.has(file)) await rm(join(this.filesDir, file), { force: true })
+    }
+  }
+
+  get filesDir(): string {
+    return this.#path('files')
+  }
+
+  /** A path for new content; nothing is there yet. */
+  newFile(): { readonly file: string; readonly path: string } {
+    const file = String(this.#nextFile)
+    this.#nextFile += 1
+    return { file, path: join(this.filesDir, file) }
+  }
+
+  /** Makes sure there is an intent that takes changes; call it before each change. */
+  async begin(): Promise<void> {
+    for (;;) {
+      const intent = this.#current()
+      if (intent === undefined) {
+        await this.#start()
+        return
+      }
+      if (await this.#reopen(intent)) return
+    }
+  }
+
+  /** Writes a change down and lets the folder rest anew. */
+  append(operation: Operation): void {
+    if (this.#journal === undefined) throw new DriveError('stale', 'The folder is gone.')
+    this.#journal.append(operation)
+    this.touch()
+  }
+
+  /** Resolves when a power cut takes nothing of what was written down. */
+  async sync(): Promise<void> {
+    const dropped = this.#dropped.splice(0)
+    await this.#journal?.sync()
+    for (const path of dropped) await rm(path, { force: true })
+  }
+
+  /** Removes a staged file of which the journal has no need any more, once that is on disk. */
+  dropFile(path: string): void {
+    this.#dropped.push(path)
+  }
+
+  /** The intent of the changes as it is now; undefined when the folder is stored and unchanged. */
+  #current(): PutIntent | undefined {
+    const { name } = this.#node
+    if (name === undefined) throw new DriveError('not-found', 'The folder is gone.')
+    this.#deps.entries.resolve(name)
+    const own = this.#id === undefined ? undefined : this.#deps.outbox.get(this.#id)
+    // Stored, but the tree is not led to the new bag yet: later changes are still collected there.
+    if (own?.kind === 'put' && own.phase === 'confirmed') return own
+    const { entry } = this.#node
+    if (entry?.kind !== 'pending') return undefined
+    const latest = this.#deps.outbox.get(entry.intent.id)
+    return latest?.kind === 'put' && latest.phase !== 'confirmed' ? latest : undefined
+  }
+
+  async #start(): Promise<void> {
+    const { entry } = this.#node
+    if (entry?.kind !== 'bag') throw new DriveError('busy', 'The folder is being stored right now.')
+    const shown = entry.record.bagId
+    const intent = this.#deps.newIntent(this.#node, shown, this.#base() ?? shown)
+    await this.#deps.outbox.add(intent, { durable: true })
+    await this.open(intent)
+    this.#deps.entries.resolve(this.#node.name ?? '')
+    this.touch()
+  }
+
+  /** True when the intent takes changes now; what is being sent takes them for the next time. */
+  async #reopen(intent: PutIntent): Promise<boolean> {
+    const { outbox, uploader } = this.#deps
+    if (this.#id !== intent.id) await this.open(intent)
+    if (intent.phase === 'confirmed') return true
+    if (uploader.isRunning(intent.id) && intent.phase !== 'local') {
+      if (intent.content.from !== 'bag') return true
+      await uploader.attempt(intent.id).catch(() => undefined)
+      return false
+    }
+    // The service may have this zip although nobody heard its answer: it must be found again.
+    if (intent.content.from === 'staged' && intent.sentAtMs !== undefined) return true
+    if (intent.content.from === 'folder' && intent.phase === 'held') return true
+    await outbox.update(
+      intent.id,
+      (latest) =>
+        latest.kind === 'put' ? { ...collecting(latest), phase: 'held' as const } : latest,
+      {
+        durable: true,
+      },
+    )
+    this.touch()
+    return true
+  }
+
+  /** Begins the time of rest; when it is over, the folder is packed and sent. */
+  touch(): void {
+    const now = this.#deps.clock.now()
+    this.#lastChangeMs = now
+    if (this.#cancelTimer !== undefined) return
+    this.#firstChangeMs = now
+    this.#wait(this.#restMs)
+  }
+
+  get #restMs(): number {
+    return Math.max(this.#settings.settleMs, this.#uploadMs)
+  }
+
+  #wait(ms: number): void {
+    this.#cancelTimer = this.#deps.clock.after(ms, () => {
+      this.#cancelTimer = undefined
+      const now = this.#deps.clock.now()
+      const rested = now - this.#lastChangeMs
+      const longest = Math.max(LONGEST_MS, 3 * this.#uploadMs)
+      if (rested >= this.#restMs || now - this.#firstChangeMs >= longest) this.#publish()
+      else this.#wait(this.#restMs - rested)
+    })
+  }
+
+  #publish(): void {
+    this.publish().catch((error: unknown) => {
+      this.#deps.log.error({ error: String(error) }, 'A folder cannot be sent.')
+    })
+  }
+
+  /** Lets the uploader have the changes now. Answers the intent to wait for, if there are any. */
+  async publish(): Promise<IntentId | undefined> {
+    this.#cancelTimer?.()
+    this.#cancelTimer = undefined
+    const { outbox, uploader } = this.#deps
+    if (this.#id === undefined) return undefined
+    await this.sync()
+    const intent = outbox.get(this.#id)
+    if (intent?.phase === 'held') {
+      await outbox.update(
+        this.#id,
+        (latest) => (latest.phase === 'held' ? { ...latest, phase: 'waiting' } : latest),
+        { durable: false },
+      )
+    }
+    uploader.kick()
+    return intent === undefined || intent.phase === 'local' ? undefined : this.#id
+  }
+
+  notePacking(): void {
+    this.#packedAtMs = this.#deps.clock.now()
+  }
+
+  noteUploaded(): void {
+    // A zip that an earlier process packed tells nothing of how long it takes here.
+    if (this.#packedAtMs > 0) this.#uploadMs = this.#deps.clock.now() - this.#packedAtMs
+  }
+
+  /** All changes are at the service: the intent goes its way without us. */
+  async finish(): Promise<void> {
+    const { filesDir } = this
+    this.#dropped.length = 0
+    const journal = this.#path('journal.jsonl')
+    this.close()
+    this.#id = undefined
+    try {
+      await rm(filesDir, { recursive: true, force: true })
+      await rm(journal, { force: true })
+    } catch (error) {
+      throw fromFileSystem(error, 'The staged content of a folder cannot be removed')
+    }
+  }
+
+  close(): void {
+    this.#cancelTimer?.()
+    this.#cancelTimer = undefined
+    this.#journal?.close()
+    this.#journal = undefined
+  }
+
+  #path(name: string): string {
+    if (this.#id === undefined) throw new DriveError('stale', 'The folder has no changes.')
+    return join(this.#deps.outbox.directory(this.#id), name)
+  }
+}

@@ -1,0 +1,218 @@
+import { createHash } from 'node:crypto'
+import { closeSync, openSync, readSync, renameSync, rmSync } from 'node:fs'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { LRUCache } from 'lru-cache'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { Source } from '../source.ts'
+
+/** Writes content to `path`; bytes that `onProgress` counts can be read there at once. */
+export type Inflate = (
+  path: string,
+  options: { readonly onProgress: (bytes: number) => void; readonly signal: AbortSignal },
+) => Promise<void>
+
+/** Content that is being inflated, or is done. */
+interface Inflation {
+  path: string
+  readonly length: number
+  readonly abort: AbortController
+  bytes: number
+  done: boolean
+  failure: Error | undefined
+  users: number
+  /** Resolves at the next progress; renewed each time. */
+  next: Promise<void>
+  advance: () => void
+}
+
+/**
+ * Deflated entries, inflated once onto the local disk and read from there, also while they arrive.
+ * Bounded; the least recently used go first. Open ones stay readable when they go.
+ */
+export class InflatedFiles {
+  readonly #dir: string
+  readonly #known: LRUCache<string, number>
+  /** Under way, or open; removed when done or when the last reader leaves. */
+  readonly #running = new Map<string, Inflation>()
+
+  #parts = 0
+
+  private constructor(dir: string, maxBytes: number) {
+    this.#dir = dir
+    this.#known = new LRUCache({
+      maxSize: Math.max(maxBytes, 1),
+      sizeCalculation: (bytes) => Math.max(bytes, 1),
+      dispose: (_bytes, key) => {
+        rmSync(join(dir, key), { force: true })
+      },
+    })
+  }
+
+  /** Takes up what an earlier process left whole; halves are removed. */
+  static async open(settings: {
+    readonly dir: string
+    readonly maxBytes: number
+  }): Promise<InflatedFiles> {
+    const dir = join(settings.dir, 'v1')
+    try {
+      await mkdir(dir, { recursive: true, mode: 0o700 })
+      const files = new InflatedFiles(dir, settings.maxBytes)
+      for (const name of await readdir(dir)) {
+        const path = join(dir, name)
+        if (/^[0-9a-f]{64}$/.test(name)) files.#known.set(name, (await stat(path)).size)
+        else await rm(path, { force: true, recursive: true })
+      }
+      return files
+    } catch (error) {
+      throw fromFileSystem(error, 'The inflated content cannot be kept')
+    }
+  }
+
+  /** Content named by `key` (any text), of `length` bytes; `inflate` is called when it is not here. */
+  open(key: string, length: number, inflate: Inflate): Source {
+    const name = createHash('sha256').update(key).digest('hex')
+    if (this.#known.get(name) === length) {
+      const path = join(this.#dir, name)
+      return new InflatedSource(done(path, length), () => undefined)
+    }
+    const inflation = this.#running.get(name) ?? this.#begin(name, length, inflate)
+    inflation.users += 1
+    return new InflatedSource(inflation, () => {
+      this.#leave(name, inflation)
+    })
+  }
+
+  close(): void {
+    for (const inflation of this.#running.values()) inflation.abort.abort()
+  }
+
+  #begin(name: string, length: number, inflate: Inflate): Inflation {
+    // Another one of this name may be on its way to its end.
+    this.#parts += 1
+    const part = join(this.#dir, `${name}.${this.#parts}.part`)
+    const inflation: Inflation = { ...done(part, length), done: false, bytes: 0 }
+    renew(inflation)
+    this.#running.set(name, inflation)
+    const options = {
+      signal: inflation.abort.signal,
+      onProgress: (bytes: number) => {
+        inflation.bytes = bytes
+        inflation.advance()
+      },
+    }
+    inflate(part, options)
+      .then(() => {
+        this.#finish(name, inflation)
+      })
+      .catch((error: unknown) => {
+        this.#fail(name, inflation, error)
+      })
+    return inflation
+  }
+
+  #finish(name: string, inflation: Inflation): void {
+    const path = join(this.#dir, name)
+    renameSync(inflation.path, path)
+    inflation.path = path
+    this.#known.set(name, inflation.length)
+    inflation.done = true
+    inflation.bytes = inflation.length
+    this.#running.delete(name)
+    inflation.advance()
+  }
+
+  #fail(name: string, inflation: Inflation, error: unknown): void {
+    inflation.failure = fromFileSystem(error, 'An entry of a zip cannot be inflated')
+    this.#running.delete(name)
+    inflation.advance()
+  }
+
+  #leave(name: string, inflation: Inflation): void {
+    inflation.users -= 1
+    if (inflation.users > 0 || inflation.done) return
+    this.#running.delete(name)
+    inflation.abort.abort()
+  }
+}
+
+function done(path: string, length: number): Inflation {
+  return {
+    path,
+    length,
+    abort: new AbortController(),
+    bytes: length,
+    done: true,
+    failure: undefined,
+    users: 0,
+    next: Promise.resolve(),
+    advance: () => undefined,
+  }
+}
+
+function renew(inflation: Inflation): void {
+  inflation.next = new Promise((resolve) => {
+    inflation.advance = () => {
+      resolve()
+      renew(inflation)
+    }
+  })
+}
+
+class InflatedSource implements Source {
+  readonly #inflation: Inflation
+  readonly #onClose: () => void
+  #fd: number | undefined
+  #closed = false
+
+  constructor(inflation: Inflation, onClose: () => void) {
+    this.#inflation = inflation
+    this.#onClose = onClose
+    // An evicted file stays readable for who has it open.
+    if (inflation.done) this.#fd = openForReading(inflation.path)
+  }
+
+  length(): Promise<number> {
+    return Promise.resolve(this.#inflation.length)
+  }
+
+  async read(buffer: Uint8Array, position: number): Promise<number> {
+    for (;;) {
+      const count = this.readNow(buffer, position)
+      if (count !== undefined) return count
+      await this.#inflation.next
+    }
+  }
+
+  readNow(buffer: Uint8Array, position: number): number | undefined {
+    const { bytes, length, failure, done } = this.#inflation
+    if (this.#closed) throw new DriveError('bad-handle', 'This file is closed.')
+    if (failure !== undefined) throw failure
+    const wanted = Math.max(0, Math.min(buffer.length, length - position))
+    if (wanted === 0) return 0
+    if (bytes < position + wanted) return undefined
+    // The end waits for the checksum: a reader must not take damaged content for whole.
+    if (!done && position + wanted === length) return undefined
+    this.#fd ??= openForReading(this.#inflation.path)
+    try {
+      return readSync(this.#fd, buffer, 0, wanted, position)
+    } catch (error) {
+      throw fromFileSystem(error, 'Inflated content cannot be read')
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    if (this.#fd !== undefined) closeSync(this.#fd)
+    this.#onClose()
+  }
+}
+
+function openForReading(path: string): number {
+  try {
+    return openSync(path, 'r')
+  } catch (error) {
+    throw fromFileSystem(error, 'Inflated content cannot be read')
+  }
+}

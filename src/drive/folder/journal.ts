@@ -1,0 +1,104 @@
+import { closeSync, fdatasync, openSync, writeSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { z } from 'zod'
+import { fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+
+const sync = promisify(fdatasync)
+const path = z.string().min(1)
+const attributes = {
+  mode: z.exactOptional(z.number()),
+  mtimeMs: z.exactOptional(z.number()),
+}
+
+const operation = z.discriminatedUnion('op', [
+  z.object({ op: z.literal('directory'), path, atMs: z.number(), mode: z.number() }),
+  z.object({ op: z.literal('symlink'), path, atMs: z.number(), target: z.string() }),
+  z.object({
+    op: z.literal('file'),
+    path,
+    atMs: z.number(),
+    /** Name of the content in the directory of staged files. */
+    file: z.string().regex(/^\d+$/),
+    length: z.number(),
+    mode: z.number(),
+    mtimeMs: z.number(),
+  }),
+  z.object({ op: z.literal('remove'), path, atMs: z.number() }),
+  z.object({ op: z.literal('rename'), path, atMs: z.number(), to: path }),
+  z.object({ op: z.literal('attributes'), path: z.string(), ...attributes }),
+])
+
+/** One change of a folder. Paths are relative to it; `atMs` is when, for the time of the parent. */
+export type Operation = z.infer<typeof operation>
+
+/** The changes of a folder on disk: a line of JSON each, appended in order. */
+export class Journal {
+  readonly #fd: number
+  #count: number
+
+  private constructor(fd: number, count: number) {
+    this.#fd = fd
+    this.#count = count
+  }
+
+  /** Opens for appending; `count` operations are in it already. */
+  static open(path: string, count: number): Journal {
+    try {
+      return new Journal(openSync(path, 'a', 0o600), count)
+    } catch (error) {
+      throw fromFileSystem(error, 'The journal of a folder cannot be opened')
+    }
+  }
+
+  /** Operations so far. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** Survives a kill of this process when it returns, a power cut after `sync`. */
+  append(value: Operation): void {
+    try {
+      const line = Buffer.from(`${JSON.stringify(value)}\n`)
+      for (let done = 0; done < line.length;) done += writeSync(this.#fd, line, done)
+    } catch (error) {
+      throw fromFileSystem(error, 'The change of a folder cannot be written down')
+    }
+    this.#count += 1
+  }
+
+  async sync(): Promise<void> {
+    try {
+      await sync(this.#fd)
+    } catch (error) {
+      throw fromFileSystem(error, 'The journal of a folder cannot be written')
+    }
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+}
+
+/**
+ * Reads a journal. A last line without its end was cut by a kill and was promised to nobody; it is
+ * left out, and `wholeBytes` tells where the journal is to be cut before more is appended.
+ */
+export async function readJournal(
+  file: string,
+): Promise<{ readonly operations: readonly Operation[]; readonly wholeBytes: number }> {
+  const text = await readIfThere(file)
+  const end = text.lastIndexOf('\n') + 1
+  const lines = text.slice(0, end).split('\n').slice(0, -1)
+  const operations = lines.map((line) => operation.parse(JSON.parse(line)))
+  return { operations, wholeBytes: Buffer.byteLength(text.slice(0, end)) }
+}
+
+async function readIfThere(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return ''
+    throw fromFileSystem(error, 'The journal of a folder cannot be read')
+  }
+}

@@ -1,0 +1,58 @@
+import type { BagId } from '../../domain/ids.ts'
+import type { Archive } from '../../folder/archive.ts'
+import { openEntry, readEntry } from '../../folder/content.ts'
+import type { LeafNode } from '../../folder/tree.ts'
+import type { Source } from '../source.ts'
+import type { InflatedFiles } from './inflated-files.ts'
+
+/** Deflated entries up to this size are inflated in memory, in one read of the zip. */
+const SMALL_BYTES = 256 * 1024
+
+/** Opens the content of an entry of a folder's zip: small ones whole, stored ones in place, the rest inflated. */
+export async function openLeaf(
+  archive: Archive,
+  node: LeafNode,
+  bag: BagId,
+  inflated: InflatedFiles,
+): Promise<Source> {
+  const { entry } = node
+  if (entry.size <= SMALL_BYTES) {
+    return new MemorySource(await readEntry(archive, node, { maxBytes: SMALL_BYTES }))
+  }
+  const content = await openEntry(archive, node)
+  if (content.kind === 'stored') {
+    return {
+      length: () => Promise.resolve(content.length),
+      read: (buffer, position, signal) => content.readAt(buffer, position, signal),
+      readNow: () => undefined,
+      close: () => undefined,
+    }
+  }
+  const key = `${bag} ${entry.offset} ${entry.crc32}`
+  return inflated.open(key, content.length, (path, options) => content.inflateTo(path, options))
+}
+
+class MemorySource implements Source {
+  readonly #bytes: Buffer
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+  }
+
+  length(): Promise<number> {
+    return Promise.resolve(this.#bytes.length)
+  }
+
+  read(buffer: Uint8Array, position: number): Promise<number> {
+    return Promise.resolve(this.readNow(buffer, position))
+  }
+
+  readNow(buffer: Uint8Array, position: number): number {
+    if (position >= this.#bytes.length) return 0
+    return this.#bytes.copy(buffer, 0, position, position + buffer.length)
+  }
+
+  close(): void {
+    // Nothing is held but memory.
+  }
+}

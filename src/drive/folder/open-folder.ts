@@ -1,0 +1,244 @@
+import { rm } from 'node:fs/promises'
+import type { BagId, IntentId } from '../../domain/ids.ts'
+import type { DeleteIntent, PutIntent } from '../../domain/intent.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { FileNode } from '../nodes.ts'
+import type { Space } from '../space.ts'
+import { FolderFiles } from './folder-files.ts'
+import { localFolder, nextRound, stored } from './folder-intents.ts'
+import { FolderNames } from './folder-names.ts'
+import { FolderWork, type WorkDeps, type WorkSettings } from './folder-work.ts'
+import { Folder, type FolderDeps } from './folder.ts'
+import type { InflatedFiles } from './inflated-files.ts'
+import {
+  dropLocal,
+  hasUnclosed,
+  leadTo,
+  pack,
+  pin,
+  takeSnapshot,
+  type Packed,
+  type Snapshot,
+} from './packing.ts'
+import { Replay } from './replay.ts'
+
+export interface OpenFolderDeps extends FolderDeps, WorkDeps {
+  readonly outbox: Outbox
+  readonly inflated: InflatedFiles
+  readonly space: Space
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** One folder of the root that somebody has looked into or changed. */
+export class OpenFolder {
+  readonly folder: Folder
+  readonly work: FolderWork
+  readonly files: FolderFiles
+  readonly names: FolderNames
+  readonly #deps: OpenFolderDeps
+  readonly #turns = new KeyedLock<'changes'>()
+  #loading: Promise<void> | undefined
+  /** What the zip that is on its way was made of. */
+  #snapshot: Snapshot | undefined
+
+  constructor(
+    deps: OpenFolderDeps,
+    settings: WorkSettings,
+    node: FileNode,
+    times: { readonly mode: number; readonly mtimeMs: number },
+  ) {
+    this.#deps = deps
+    this.folder = new Folder(deps, node, { ...times })
+    this.work = new FolderWork(deps, settings, node, () => this.folder.baseBag)
+    const inTurn = <Result>(task: () => Promise<Result>): Promise<Result> =>
+      this.#turns.run('changes', task)
+    const shared = { ...deps, folder: this.folder, work: this.work, inTurn }
+    this.files = new FolderFiles(shared)
+    this.names = new FolderNames({ ...shared, files: this.files })
+  }
+
+  /** Loads the tree once: the bag's, and the changes on top. A failure is tried again at the next call. */
+  async ready(): Promise<this> {
+    this.#loading ??= this.#load().catch((error: unknown) => {
+      this.#loading = undefined
+      const { serviceName, entry } = this.folder.node
+      const bagId = entry?.kind === 'bag' ? entry.record.bagId : entry?.intent.changes?.base
+      this.#deps.log.warn({ bagId, folder: serviceName }, `No folder: ${String(error)}`)
+      throw error
+    })
+    await this.#loading
+    return this
+  }
+
+  async #load(): Promise<void> {
+    const { node } = this.folder
+    const intent = this.#intentOf(node)
+    if (intent === undefined) {
+      await this.folder.load(node.entry?.kind === 'bag' ? node.entry.record.bagId : undefined)
+      return
+    }
+    const { changes, content } = intent
+    await this.folder.load(content.from === 'bag' ? content.bagId : changes?.base)
+    const operations = await this.work.open(intent)
+    const replay = new Replay(this.folder, this.work.filesDir, this.#deps.log)
+    // What is on its way already is told from what came after it.
+    const { start = 0, packed = start } = changes ?? {}
+    const sent = content.from === 'folder' ? 0 : packed - start
+    await replay.run(operations.slice(0, sent))
+    if (content.from !== 'folder') this.#hold(takeSnapshot(this.folder).snapshot)
+    await replay.run(operations.slice(sent))
+  }
+
+  #hold(snapshot: Snapshot): void {
+    this.#release()
+    this.#snapshot = snapshot
+    pin(snapshot, 1)
+  }
+
+  #intentOf(node: FileNode): PutIntent | undefined {
+    if (node.entry?.kind !== 'pending') return undefined
+    const latest = this.#deps.outbox.get(node.entry.intent.id)
+    return latest?.kind === 'put' ? latest : undefined
+  }
+
+  /** True when the service has another bag under this name than the one that is shown here. */
+  get isOutdated(): boolean {
+    const { entry } = this.folder.node
+    const base = this.folder.baseBag
+    if (this.work.id !== undefined || entry?.kind !== 'bag' || base === undefined) return false
+    return entry.record.bagId !== base
+  }
+
+  /**
+   * Packs everything into a zip at `path`. `operations` says how many changes are in it. Undefined when
+   * there is nothing to send: the folder is empty, or as it is stored; the intent says so already.
+   */
+  async pack(
+    path: string,
+    signal: AbortSignal,
+  ): Promise<(Packed & { readonly operations: number }) | undefined> {
+    const id = this.work.id
+    const taken = await this.#turns.run('changes', async () => {
+      this.#release()
+      const intent = id === undefined ? undefined : this.#deps.outbox.get(id)
+      if (intent?.kind !== 'put' || (await this.#isUnchanged(intent))) return undefined
+      const { plan, snapshot } = takeSnapshot(this.folder)
+      if (plan.length === 0) {
+        await this.#empty(intent)
+        return undefined
+      }
+      this.#hold(snapshot)
+      return { plan, snapshot, operations: this.work.count }
+    })
+    if (taken === undefined) return undefined
+    const { plan, snapshot, operations } = taken
+    this.work.notePacking()
+    try {
+      return { ...(await pack(plan, path, signal)), operations }
+    } catch (error) {
+      if (this.#snapshot === snapshot) this.#release()
+      throw error
+    }
+  }
+
+  #release(): void {
+    if (this.#snapshot !== undefined) pin(this.#snapshot, -1)
+    this.#snapshot = undefined
+  }
+
+  /**
+   * The service has the zip as a new bag. What came after it was packed begins the next round; the
+   * rest is read from the new bag from now on. True when there is a next round.
+   */
+  async committed(put: PutIntent, bagId: BagId): Promise<boolean> {
+    if (this.work.id !== put.id) return false
+    this.work.noteUploaded()
+    return this.#turns.run('changes', async () => {
+      await this.#lead(bagId)
+      const packed = put.changes?.packed ?? put.changes?.start ?? 0
+      const isChanged = this.work.count > packed
+      if (isChanged || hasUnclosed(this.folder)) {
+        await this.#deps.outbox.update(put.id, (latest) => nextRound(latest, bagId, packed), {
+          durable: true,
+        })
+        if (isChanged) this.work.touch()
+        return true
+      }
+      dropLocal(this.folder)
+      await this.work.finish()
+      return false
+    })
+  }
+
+  async #lead(bagId: BagId): Promise<void> {
+    const snapshot = this.#snapshot
+    if (snapshot === undefined || this.folder.baseBag === bagId) return
+    await this.folder.rebase(bagId, (archive) => {
+      for (const content of leadTo(this.folder, snapshot, archive)) {
+        content.staged?.close()
+        content.staged = undefined
+        this.#deps.space.take(-content.length)
+        this.#removeLater(content.path)
+      }
+    })
+    this.#release()
+  }
+
+  #removeLater(path: string): void {
+    rm(path, { force: true }).catch((error: unknown) => {
+      this.#deps.log.warn({ path, error: String(error) }, 'Staged content stays behind.')
+    })
+  }
+
+  /**
+   * Nothing is in the folder any more. The service cannot hold an empty one: it stays on this
+   * machine, and its bag is deleted.
+   */
+  async #empty(put: PutIntent): Promise<void> {
+    const { outbox, clock, uploader } = this.#deps
+    if (put.replaces.length > 0) {
+      const gone: DeleteIntent = {
+        version: 1,
+        kind: 'delete',
+        id: outbox.nextId(),
+        name: put.name,
+        phase: 'waiting',
+        createdAtMs: clock.now(),
+        replaces: put.replaces,
+        supersedes: [],
+      }
+      await outbox.add(gone, { durable: true })
+    }
+    const start = this.work.count
+    await outbox.update(put.id, (latest) => localFolder(latest, start), { durable: true })
+    uploader.kick()
+  }
+
+  /** True when the service has the folder as it is; the intent is confirmed with that bag then. */
+  async #isUnchanged(put: PutIntent): Promise<boolean> {
+    const { base, start } = put.changes ?? {}
+    if (base === undefined || start !== this.work.count || hasUnclosed(this.folder)) return false
+    const isListed = this.#deps.entries
+      .records()
+      .some((record) => record.bagId === base && record.name === put.name)
+    if (!isListed) return false
+    const { outbox, clock } = this.#deps
+    const now = clock.now()
+    await outbox.update(put.id, (latest) => stored(latest, base, now), { durable: true })
+    return true
+  }
+
+  /** Sends what waits now; answers the intent to wait for, if any. */
+  publish(): Promise<IntentId | undefined> {
+    return this.work.publish()
+  }
+
+  close(): void {
+    this.work.close()
+    this.folder.close()
+  }
+}

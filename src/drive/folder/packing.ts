@@ -1,0 +1,218 @@
+import { rename, rm } from 'node:fs/promises'
+import type { Archive } from '../../folder/archive.ts'
+import type { PlanItem } from '../../folder/plan.ts'
+import {
+  nodeAt,
+  pathOf,
+  walkTree,
+  type ArchiveNode,
+  type DirectoryNode,
+} from '../../folder/tree.ts'
+import { writeArchive } from '../../folder/write.ts'
+import { classifyName } from '../save-steps.ts'
+import type { Folder } from './folder.ts'
+import {
+  promisedContent,
+  type ArchivedContent,
+  type DirectoryItem,
+  type FileItem,
+  type Item,
+  type LocalContent,
+} from './items.ts'
+
+/** A zip that was packed. */
+export interface Packed {
+  readonly length: number
+  readonly sha256: string
+}
+
+/** What went into a zip, so that the tree can be led to it once the service has it. */
+export interface Snapshot {
+  readonly files: ReadonlyMap<
+    FileItem,
+    { readonly path: string; readonly content: LocalContent | ArchivedContent }
+  >
+  /** Directories of the zip of before that nobody had looked into, with their paths. */
+  readonly unread: ReadonlyMap<DirectoryNode, string>
+}
+
+/** Everything in a folder as it is right now, without a pause in between. */
+export function takeSnapshot(folder: Folder): {
+  readonly plan: PlanItem[]
+  readonly snapshot: Snapshot
+} {
+  const plan: PlanItem[] = []
+  const files = new Map<FileItem, { path: string; content: LocalContent | ArchivedContent }>()
+  const unread = new Map<DirectoryNode, string>()
+  const visit = (directory: DirectoryItem, path: string): void => {
+    if (directory.children === undefined) {
+      if (directory.archived !== undefined) unread.set(directory.archived, path)
+      plan.push(...archivedPlan(directory.archived, path, folder.archive))
+      return
+    }
+    for (const item of directory.children.values()) {
+      const place = path === '' ? item.name : `${path}/${item.name}`
+      if (classifyName(item.name) === 'junk') continue
+      const content = item.type === 'file' ? promisedContent(item) : undefined
+      const planned = planOf(item, place, content)
+      if (planned === undefined) continue
+      plan.push(planned)
+      if (item.type === 'file' && content !== undefined) files.set(item, { path: place, content })
+      if (item.type === 'directory') visit(item, place)
+    }
+  }
+  visit(folder.top, '')
+  return { plan, snapshot: { files, unread } }
+}
+
+/** Undefined for a file that was never closed: it was promised to nobody. */
+function planOf(
+  item: Item,
+  path: string,
+  content: LocalContent | ArchivedContent | undefined,
+): PlanItem | undefined {
+  const { mode, mtimeMs } = item
+  if (item.type === 'directory') return { type: 'directory', path, mode, mtimeMs }
+  if (item.type === 'symlink') {
+    return { type: 'symlink', path, mode, mtimeMs, linkTarget: item.target }
+  }
+  if (content === undefined) return undefined
+  if (content.from === 'archive') {
+    const { archive, node } = content
+    return { type: 'file', path, mode, mtimeMs, content: { from: 'archive', archive, node } }
+  }
+  const length = content.staged?.size ?? content.length
+  return {
+    type: 'file',
+    path,
+    mode,
+    mtimeMs,
+    content: { from: 'file', path: content.path, length },
+  }
+}
+
+function* archivedPlan(
+  top: DirectoryNode | undefined,
+  prefix: string,
+  archive: Archive | undefined,
+): Generator<PlanItem> {
+  if (top === undefined || archive === undefined) return
+  const skipped = pathOf(top)
+  for (const node of walkTree(top)) {
+    const inside = skipped === '' ? pathOf(node) : pathOf(node).slice(skipped.length + 1)
+    yield archivedItem(node, prefix === '' ? inside : `${prefix}/${inside}`, archive)
+  }
+}
+
+function archivedItem(node: ArchiveNode, path: string, archive: Archive): PlanItem {
+  const { mode, mtimeMs } = node
+  return node.type === 'directory'
+    ? { type: 'directory', path, mode, mtimeMs }
+    : { type: 'file', path, mode, mtimeMs, content: { from: 'archive', archive, node } }
+}
+
+/** Writes the zip; whole or not at all. Staged files are pinned by the caller meanwhile. */
+export async function pack(
+  plan: readonly PlanItem[],
+  path: string,
+  signal: AbortSignal,
+): Promise<Packed> {
+  const partial = `${path}.partial`
+  await rm(partial, { force: true })
+  const { length, sha256 } = await writeArchive(plan, partial, { signal })
+  await rename(partial, path)
+  return { length, sha256 }
+}
+
+export function pin(snapshot: Snapshot, by: 1 | -1): void {
+  for (const { content } of snapshot.files.values()) {
+    if (content.from === 'local') content.pins += by
+  }
+}
+
+/**
+ * Leads what has not changed since to its place in the new zip, wherever it was moved meanwhile.
+ * Answers content that is of no more use.
+ */
+export function leadTo(
+  folder: Folder,
+  snapshot: Snapshot,
+  archive: Archive,
+): readonly LocalContent[] {
+  const unused: LocalContent[] = []
+  for (const [item, { path, content }] of snapshot.files) {
+    const node = nodeAt(archive.root, path)
+    if (node === undefined || node.type === 'directory') continue
+    const led: ArchivedContent = { from: 'archive', archive, node }
+    if (item.content === content) item.content = led
+    else if (item.content.from === 'local' && item.content.before === content) {
+      item.content.before = led
+    }
+    if (content.from === 'local') unused.push(content)
+  }
+  for (const item of itemsOf(folder.top)) leadUnread(item, snapshot, archive)
+  return unused
+}
+
+/** Leads what was not looked into when the snapshot was taken; it may have been since. */
+function leadUnread(item: Item, { unread }: Snapshot, archive: Archive): void {
+  if (item.type === 'symlink') return
+  const before = item.type === 'directory' ? item.archived : archivedNode(item)
+  const path = before === undefined ? undefined : placeOf(before, unread)
+  const node = path === undefined ? undefined : nodeAt(archive.root, path)
+  if (node === undefined) return
+  if (item.type === 'directory') {
+    if (node.type === 'directory') item.archived = node
+  } else if (node.type !== 'directory') {
+    const led: ArchivedContent = { from: 'archive', archive, node }
+    if (item.content.from === 'archive') item.content = led
+    else item.content.before = led
+  }
+}
+
+function archivedNode({ content }: FileItem): ArchiveNode | undefined {
+  const promised = content.from === 'local' ? content.before : content
+  return promised?.from === 'archive' ? promised.node : undefined
+}
+
+/** The new path of a node of the zip of before that was in one of these directories. */
+function placeOf(
+  node: ArchiveNode,
+  directories: ReadonlyMap<DirectoryNode, string>,
+): string | undefined {
+  const names: string[] = []
+  for (let at: ArchiveNode | undefined = node; at !== undefined; at = at.parent) {
+    const path = at.type === 'directory' ? directories.get(at) : undefined
+    if (path !== undefined) return [path, ...names].join('/')
+    names.unshift(at.name)
+  }
+  return undefined
+}
+
+/** A directory and all below it that somebody has looked at. */
+function* itemsOf(top: DirectoryItem): Generator<Item> {
+  const rest: Item[] = [top]
+  for (let item = rest.pop(); item !== undefined; item = rest.pop()) {
+    yield item
+    if (item.type === 'directory') rest.push(...(item.children?.values() ?? []))
+  }
+}
+
+/** True while a file of the folder has content that no journal names yet. */
+export function hasUnclosed(folder: Folder): boolean {
+  for (const item of itemsOf(folder.top)) {
+    if (item.type === 'file' && item.content.from === 'local' && !item.content.journaled)
+      return true
+  }
+  return false
+}
+
+/** Takes content out that is of this machine only: its place goes when all else is stored. */
+export function dropLocal(folder: Folder): void {
+  for (const item of itemsOf(folder.top)) {
+    if (item.type !== 'file' || item.content.from !== 'local') continue
+    item.parent?.children?.delete(item.name)
+    item.parent = undefined
+    folder.forget(item)
+  }
+}

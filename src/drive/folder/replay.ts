@@ -1,0 +1,154 @@
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { systemErrorCode } from '../../domain/errors.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Folder } from './folder.ts'
+import type { DirectoryItem, Item } from './items.ts'
+import type { Operation } from './journal.ts'
+
+/**
+ * Makes the changes of a journal to the tree again. What no longer fits (content that was never
+ * closed, a name that is gone) is left out with a word in the log: it was promised to nobody.
+ */
+export class Replay {
+  readonly #folder: Folder
+  readonly #filesDir: string
+  readonly #log: Logger
+
+  constructor(folder: Folder, filesDir: string, log: Logger) {
+    this.#folder = folder
+    this.#filesDir = filesDir
+    this.#log = log
+  }
+
+  async run(operations: readonly Operation[]): Promise<void> {
+    for (const operation of operations) {
+      const done = await this.#apply(operation)
+      if (!done) this.#log.debug({ operation }, 'A change of a folder no longer applies.')
+    }
+  }
+
+  async #apply(operation: Operation): Promise<boolean> {
+    const place = await this.#placeOf(operation.path)
+    if (place === undefined) return operation.op === 'attributes'
+    const { parent, children, name } = place
+    if (operation.op !== 'attributes') parent.mtimeMs = operation.atMs
+    switch (operation.op) {
+      case 'directory':
+        this.#add(parent, children, {
+          type: 'directory',
+          children: new Map(),
+          archived: undefined,
+          ...this.#base(name, operation.mode, operation.atMs),
+        })
+        return true
+      case 'symlink':
+        this.#add(parent, children, {
+          type: 'symlink',
+          target: operation.target,
+          ...this.#base(name, 0o777, operation.atMs),
+        })
+        return true
+      case 'file':
+        return this.#file(parent, children, name, operation)
+      case 'remove':
+        return children.delete(name)
+      case 'rename':
+        return this.#rename(children, name, operation.to, operation.atMs)
+      case 'attributes':
+        return setAttributes(children.get(name), operation)
+    }
+  }
+
+  #base(name: string, mode: number, mtimeMs: number) {
+    return { id: this.#folder.nextNode(), parent: undefined, name, mode, mtimeMs }
+  }
+
+  #add(parent: DirectoryItem, children: Map<string, Item>, item: Item): void {
+    this.#folder.add(parent, children, item)
+  }
+
+  async #file(
+    parent: DirectoryItem,
+    children: Map<string, Item>,
+    name: string,
+    operation: Extract<Operation, { op: 'file' }>,
+  ): Promise<boolean> {
+    const path = join(this.#filesDir, operation.file)
+    const length = await sizeOf(path)
+    if (length === undefined) return false
+    const { file, mode, mtimeMs } = operation
+    const known = children.get(name)
+    if (known?.type === 'file' && known.content.from === 'local' && known.content.file === file) {
+      known.content.length = length
+      known.mode = mode
+      known.mtimeMs = mtimeMs
+      return true
+    }
+    const content = {
+      from: 'local',
+      file,
+      path,
+      length,
+      staged: undefined,
+      pins: 0,
+      journaled: true,
+      before: undefined,
+    } as const
+    this.#add(parent, children, {
+      type: 'file',
+      content: { ...content },
+      handles: 0,
+      ...this.#base(name, mode, mtimeMs),
+    })
+    return true
+  }
+
+  async #rename(
+    children: Map<string, Item>,
+    name: string,
+    to: string,
+    atMs: number,
+  ): Promise<boolean> {
+    const item = children.get(name)
+    const target = await this.#placeOf(to)
+    if (item === undefined || target === undefined) return false
+    children.delete(name)
+    item.name = target.name
+    this.#folder.add(target.parent, target.children, item)
+    target.parent.mtimeMs = atMs
+    return true
+  }
+
+  /** Where a path ends: undefined when its directory is not there. */
+  async #placeOf(path: string) {
+    const names = path.split('/')
+    const name = names.pop() ?? ''
+    let parent = this.#folder.top
+    for (const step of names) {
+      const next = (await this.#folder.children(parent)).get(step)
+      if (next?.type !== 'directory') return undefined
+      parent = next
+    }
+    return { parent, children: await this.#folder.children(parent), name }
+  }
+}
+
+function setAttributes(
+  item: Item | undefined,
+  operation: Extract<Operation, { op: 'attributes' }>,
+): boolean {
+  if (item === undefined) return false
+  item.mode = operation.mode ?? item.mode
+  item.mtimeMs = operation.mtimeMs ?? item.mtimeMs
+  return true
+}
+
+async function sizeOf(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).size
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}

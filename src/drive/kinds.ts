@@ -1,0 +1,132 @@
+import type { BagCache } from '../content/bag-cache.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { BagFacts, BagRecord } from '../domain/record.ts'
+import { kindFromHead, kindFromName } from '../folder/detect.ts'
+import type { Entry } from '../namespace/entry.ts'
+import type { Tree } from '../namespace/tree.ts'
+
+interface KindsDeps {
+  readonly cache: BagCache
+  readonly facts: {
+    get(bagId: BagId): BagFacts | undefined
+    learn(bagId: BagId, facts: BagFacts): void
+  }
+  /** Told of a record whose kind was learned. */
+  readonly onKind: (name: string) => void
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Heads that are fetched at the same time. */
+const PROBES = 4
+const HEAD_BYTES = 512
+/** How long `ls` waits for probes, and one look-up for its own. */
+const LISTING_WAIT_MS = 300
+const LOOKUP_WAIT_MS = 1_000
+/** With more than this many waiting, a look-up goes on with the guess. */
+const CROWD = 8
+/** A listing begins no more probes than this; the next one goes on with the rest. */
+const LISTING_PROBES = 64
+/** A bag that could not be probed is a file for this long. */
+const RETRY_MS = 60_000
+
+/**
+ * Whether a bag is a file or a folder, which its record does not say (DESIGN "Kinds"): what is known,
+ * else the head of its download. Until that is here it counts as a file.
+ */
+export class Kinds {
+  readonly #deps: KindsDeps
+  /** Probes under way or waiting, by bag; each removes itself. */
+  readonly #probes = new Map<BagId, Promise<void>>()
+  /** Bags whose probe failed, with the time of another try; bounded by the listing. */
+  readonly #failed = new Map<BagId, number>()
+  readonly #queue: (() => void)[] = []
+  readonly #abort = new AbortController()
+  #running = 0
+
+  constructor(deps: KindsDeps) {
+    this.#deps = deps
+  }
+
+  /** True for an entry that is known to be a folder. */
+  isFolder(entry: Entry | undefined): boolean {
+    if (entry === undefined) return false
+    if (entry.kind === 'pending') return entry.intent.isFolder === true
+    return this.#deps.facts.get(entry.record.bagId)?.kind === 'folder'
+  }
+
+  /** Learns the kind of one entry, waiting a bounded time. */
+  async learnSoon(entry: Entry | undefined): Promise<void> {
+    if (entry?.kind !== 'bag') return
+    const probe = this.#probe(entry.record)
+    if (probe === undefined || this.#probes.size > CROWD) return
+    await this.#wait([probe], LOOKUP_WAIT_MS)
+  }
+
+  /** Begins to learn the kinds of all entries, and waits a small bounded time. */
+  async learnAll(tree: Tree): Promise<void> {
+    const probes: Promise<void>[] = []
+    for (const entry of tree.entries()) {
+      if (this.#probes.size >= LISTING_PROBES) break
+      const probe = entry.kind === 'bag' ? this.#probe(entry.record) : undefined
+      if (probe !== undefined) probes.push(probe)
+    }
+    if (probes.length > 0) await this.#wait(probes, LISTING_WAIT_MS)
+  }
+
+  close(): void {
+    this.#abort.abort()
+    this.#queue.length = 0
+  }
+
+  /** Undefined when nothing is to be learned. */
+  #probe(record: BagRecord): Promise<void> | undefined {
+    const { bagId } = record
+    if (this.#deps.facts.get(bagId)?.kind !== undefined) return undefined
+    if (kindFromName(record.name) !== undefined) return undefined
+    if ((this.#failed.get(bagId) ?? 0) > this.#deps.clock.now()) return undefined
+    let probe = this.#probes.get(bagId)
+    if (probe === undefined) {
+      probe = this.#look(record).finally(() => this.#probes.delete(bagId))
+      this.#probes.set(bagId, probe)
+    }
+    return probe
+  }
+
+  async #look({ bagId, name }: BagRecord): Promise<void> {
+    await this.#turn()
+    try {
+      const head = await this.#deps.cache.head(bagId, HEAD_BYTES, this.#abort.signal)
+      const { bytes, contentType, fileName } = head
+      this.#deps.facts.learn(bagId, {
+        kind: kindFromHead({ bytes, contentType, fileName, recordName: name }),
+      })
+      this.#failed.delete(bagId)
+      this.#deps.onKind(name)
+    } catch (error) {
+      this.#failed.set(bagId, this.#deps.clock.now() + RETRY_MS)
+      this.#deps.log.debug({ bagId, error: String(error) }, 'The kind of a bag is not known yet.')
+    } finally {
+      this.#running -= 1
+      this.#queue.shift()?.()
+    }
+  }
+
+  async #turn(): Promise<void> {
+    if (this.#running >= PROBES) {
+      await new Promise<void>((resolve) => {
+        this.#queue.push(resolve)
+      })
+    }
+    this.#running += 1
+  }
+
+  async #wait(probes: readonly Promise<void>[], ms: number): Promise<void> {
+    const enough = new AbortController()
+    const pause = this.#deps.clock.sleep(ms, enough.signal).catch(() => undefined)
+    await Promise.race([Promise.all(probes), pause])
+    enough.abort()
+  }
+}

@@ -1,0 +1,359 @@
+import { link } from 'node:fs/promises'
+import type { Clock } from '../domain/clock.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { checkTypedName } from '../domain/names.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
+import type { DeleteIntent, PutContent, PutIntent } from '../domain/intent.ts'
+import type { BagFacts } from '../domain/record.ts'
+import type { Entry } from '../namespace/entry.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import type { Uploader } from '../outbox/uploader.ts'
+import type { Committer } from './commit.ts'
+import { baseOfEntry } from './contents.ts'
+import type { Entries } from './entries.ts'
+import { collecting } from './folder/folder-intents.ts'
+import type { FileNode, Nodes } from './nodes.ts'
+import { classifyName } from './save-steps.ts'
+import type { DriveSettings } from './settings.ts'
+import type { Base } from './staged-file.ts'
+
+interface NameChangesDeps {
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly entries: Entries
+  readonly nodes: Nodes
+  readonly committer: Committer
+  readonly facts: { get(bagId: BagId): BagFacts | undefined }
+  readonly clock: Clock
+}
+
+const NOTHING: Base = { replaces: [], supersedes: [] }
+/** How long an unlink may turn out to be the first half of a replacement. */
+const REPLACEMENT_WINDOW_MS = 1_000
+
+/** Unlink and rename in the root. Callers hold the lock of names while these run. */
+export class NameChanges {
+  readonly #deps: NameChangesDeps
+  readonly #settings: DriveSettings
+
+  constructor(deps: NameChangesDeps, settings: DriveSettings) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /**
+   * Takes a name away. Answers the intent to wait for, if any. `mayBeReplaced` delays the DELETE a
+   * moment: the bridge cannot tell an unlink of an open file from the first half of a rename over it.
+   */
+  async unlink(
+    node: FileNode,
+    options: { readonly mayBeReplaced: boolean },
+  ): Promise<DeleteIntent | undefined> {
+    const base = this.#baseOf(node)
+    const name = this.#recordName(node)
+    this.#refuseShared(node)
+    this.#deps.nodes.unlink(node)
+    return this.#recordDelete(name, base, options.mayBeReplaced)
+  }
+
+  async #recordDelete(
+    name: string,
+    base: Base,
+    mayBeReplaced: boolean,
+  ): Promise<DeleteIntent | undefined> {
+    const { outbox, clock, uploader } = this.#deps
+    const puts = base.supersedes.map((id) => outbox.get(id)).filter((put) => put !== undefined)
+    const nothingSent = puts.every(
+      (put) =>
+        put.replaces.length === 0 &&
+        put.supersedes.every((id) => outbox.get(id) === undefined) &&
+        !uploader.isRunning(put.id) &&
+        !wasSent(put),
+    )
+    if (base.replaces.length === 0 && nothingSent) {
+      for (const put of puts) await outbox.remove(put.id)
+      return undefined
+    }
+    const now = clock.now()
+    const intent: DeleteIntent = {
+      version: 1,
+      kind: 'delete',
+      id: outbox.nextId(),
+      name,
+      phase: 'waiting',
+      createdAtMs: now,
+      replaces: base.replaces,
+      supersedes: base.supersedes,
+      ...(mayBeReplaced ? { notBeforeMs: now + REPLACEMENT_WINDOW_MS } : {}),
+    }
+    await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
+    return intent
+  }
+
+  /** Gives a node another name, taking the place of what has it. Answers the intent to wait for, if any. */
+  async rename(node: FileNode, to: string): Promise<PutIntent | DeleteIntent | undefined> {
+    const { entries, nodes } = this.#deps
+    const target = entries.resolve(to)
+    if (target === node) return undefined
+    this.#refuseShared(node)
+    const { shown, serviceName, replaced } = this.#placeOf(target, to)
+    if (node.isDraft) return this.#renameDraft(node, { shown, serviceName, replaced })
+    const { entry } = node
+    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    const intent = await this.#recordRename(entry, serviceName, replaced)
+    nodes.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
+    entries.resolve(shown)
+    return intent
+  }
+
+  /** The names that a renamed file gets, and what it takes the place of. */
+  #placeOf(
+    target: FileNode | undefined,
+    to: string,
+  ): { readonly shown: string; readonly serviceName: string; readonly replaced: Base } {
+    if (target === undefined) {
+      checkTypedName(to)
+      return { shown: to, serviceName: to, replaced: NOTHING }
+    }
+    this.#refuseShared(target)
+    const { name = to, serviceName } = target
+    return { shown: name, serviceName, replaced: this.#baseOf(target) }
+  }
+
+  /** Gives a file another description; the service can only take it with a new upload. */
+  async describe(node: FileNode, description: string): Promise<PutIntent | undefined> {
+    const { entry } = node
+    if (entry?.kind === 'bag') {
+      this.#refuseShared(node)
+      return this.#putBag(entry, node.serviceName, NOTHING, description)
+    }
+    if (entry === undefined) return undefined
+    const updated = await this.#deps.outbox.update(
+      entry.intent.id,
+      (latest) => (latest.kind === 'put' ? { ...latest, description } : latest),
+      { durable: true },
+    )
+    return updated?.kind === 'put' ? updated : undefined
+  }
+
+  /** Content that no intent promises yet just gets another name; over old content it is promised at once. */
+  async #renameDraft(
+    node: FileNode,
+    to: { readonly shown: string; readonly serviceName: string; readonly replaced: Base },
+  ): Promise<PutIntent | undefined> {
+    const { staged } = node
+    if (staged === undefined) return undefined
+    const hadBase = staged.base.replaces.length + staged.base.supersedes.length > 0
+    staged.base = joined(staged.base, to.replaced)
+    this.#deps.nodes.rename(node, to.shown, to.serviceName)
+    return hadBase ? this.#deps.committer.commit(node) : undefined
+  }
+
+  async #recordRename(
+    entry: Entry,
+    name: string,
+    replaced: Base,
+  ): Promise<PutIntent | DeleteIntent | undefined> {
+    if (entry.kind === 'bag') return this.#putBag(entry, name, replaced)
+    const { intent } = entry
+    if (intent.changes !== undefined) return this.#renameFolder(intent, name, replaced)
+    if (this.#isBackInPlace(intent, name)) return this.#takeBack(intent, name, replaced)
+    if (this.#deps.uploader.isRunning(intent.id) || wasSent(intent)) {
+      return this.#putAgain(intent, name, replaced)
+    }
+    const phase = this.#deps.committer.phaseFor(name)
+    const base = this.#deps.committer.withPendingDelete(name, replaced)
+    const updated = await this.#deps.outbox.update(
+      intent.id,
+      (latest) => (latest.kind === 'put' ? movedPut(latest, name, phase, base) : latest),
+      this.#durability(phase.phase),
+    )
+    return updated
+  }
+
+  /** A folder that collects changes goes on to do so under its new name. */
+  async #renameFolder(intent: PutIntent, name: string, replaced: Base): Promise<undefined> {
+    if (this.#deps.uploader.isRunning(intent.id)) {
+      throw new DriveError('busy', 'The folder is being stored right now.')
+    }
+    const base = this.#deps.committer.withPendingDelete(name, replaced)
+    await this.#deps.outbox.update(
+      intent.id,
+      (latest) => (latest.kind === 'put' ? movedFolder(latest, name, base) : latest),
+      { durable: true },
+    )
+    this.#deps.uploader.kick()
+  }
+
+  /** The service has no rename: the same content goes up under the new name, then the old bag goes. */
+  async #putBag(
+    entry: Extract<Entry, { kind: 'bag' }>,
+    name: string,
+    replaced: Base,
+    description = entry.record.description,
+  ): Promise<PutIntent> {
+    const { record } = entry
+    const known = this.#deps.facts.get(record.bagId)
+    const length = known?.length ?? record.size
+    return this.#addPut(name, joined({ replaces: [record.bagId], supersedes: [] }, replaced), {
+      description,
+      ...(known?.kind === 'folder'
+        ? { isFolder: true, changes: { base: record.bagId, start: 0 } }
+        : {}),
+      mode: known?.mode ?? this.#usualMode(known),
+      mtimeMs: known?.mtimeMs ?? record.uploadedAtMs,
+      content: {
+        from: 'bag',
+        bagId: record.bagId,
+        ...(length === undefined ? {} : { length }),
+      },
+    })
+  }
+
+  /** What is, or may be, at the service under the old name goes up once more under the new one. */
+  async #putAgain(intent: PutIntent, name: string, replaced: Base): Promise<PutIntent> {
+    const draft = this.#deps.outbox.createDraft()
+    const content = await this.#shareContent(intent, draft.path)
+    const { description, mode, mtimeMs } = intent
+    const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
+    const folder = intent.isFolder === true ? { isFolder: true } : {}
+    return this.#addPut(name, base, { description, mode, mtimeMs, content, ...folder }, draft.id)
+  }
+
+  #usualMode(facts: BagFacts | undefined): number {
+    const { fileMode, directoryMode } = this.#settings
+    return facts?.kind === 'folder' ? directoryMode : fileMode
+  }
+
+  /** Links the staged content of a put to another draft, or names the bag where it is. */
+  async #shareContent(intent: PutIntent, path: string): Promise<PutContent> {
+    const { outbox } = this.#deps
+    try {
+      await link(outbox.contentPath(intent.id), path)
+      return intent.content
+    } catch (error) {
+      const latest = outbox.get(intent.id)
+      if (systemErrorCode(error) === 'ENOENT' && latest?.kind === 'put') {
+        if (latest.bagId !== undefined) {
+          return { from: 'bag', bagId: latest.bagId, length: intent.content.length ?? 0 }
+        }
+        if (latest.content.from === 'bag') return latest.content
+      }
+      throw fromFileSystem(error, 'The file cannot be renamed now')
+    }
+  }
+
+  async #addPut(
+    name: string,
+    replaced: Base,
+    what: Pick<PutIntent, 'description' | 'mode' | 'mtimeMs' | 'content' | 'isFolder' | 'changes'>,
+    id: IntentId = this.#deps.outbox.nextId(),
+  ): Promise<PutIntent> {
+    const { committer, outbox, clock } = this.#deps
+    const base = committer.withPendingDelete(name, replaced)
+    const phase = committer.phaseFor(name)
+    const intent: PutIntent = {
+      version: 1,
+      kind: 'put',
+      id,
+      name,
+      createdAtMs: clock.now(),
+      ...base,
+      ...what,
+      namesakes: committer.namesakesOf(name),
+      ...phase,
+    }
+    await outbox.add(intent, this.#durability(intent.phase))
+    return intent
+  }
+
+  /** True when a held rename of a bag is undone: the bag has this name at the service all along. */
+  #isBackInPlace(intent: PutIntent, name: string): boolean {
+    const { content } = intent
+    if (content.from !== 'bag' || intent.phase === 'waiting') return false
+    return this.#deps.entries
+      .records()
+      .some((record) => record.bagId === content.bagId && record.name === name)
+  }
+
+  async #takeBack(
+    intent: PutIntent,
+    name: string,
+    replaced: Base,
+  ): Promise<DeleteIntent | undefined> {
+    const deleted = await this.#recordDelete(name, replaced, false)
+    await this.#deps.outbox.remove(intent.id)
+    return deleted
+  }
+
+  #durability(phase: PutIntent['phase']): { readonly durable: boolean } {
+    return { durable: this.#settings.writeBack || phase !== 'waiting' }
+  }
+
+  #baseOf(node: FileNode): Base {
+    if (node.staged?.dirty === true) return node.staged.base
+    return node.entry === undefined ? NOTHING : baseOfEntry(node.entry)
+  }
+
+  /** Name at the service of what a node shows: what was sent under it must arrive before it is deleted. */
+  #recordName(node: FileNode): string {
+    const { entry } = node
+    if (entry?.kind === 'bag') return entry.record.name
+    const content = entry?.intent.content
+    if (content?.from !== 'bag') return node.serviceName
+    const records = this.#deps.entries.records()
+    return records.find((record) => record.bagId === content.bagId)?.name ?? node.serviceName
+  }
+
+  /** DELETE takes a bag away from every record: an entry that shares its bag cannot go alone. */
+  #refuseShared(node: FileNode): void {
+    const { entry } = node
+    if (entry?.kind !== 'bag' || !this.#deps.committer.isShared(entry.record.bagId)) return
+    throw new DriveError('busy', 'Another file of the account is the same bag.', {
+      hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
+    })
+  }
+}
+
+/** What is in it is packed anew, under the new name; an empty one stays on this machine. */
+function movedFolder(put: PutIntent, name: string, base: Base): PutIntent {
+  const phase = put.phase === 'local' ? 'local' : 'waiting'
+  return { ...collecting(put), name, phase, ...joined(put, base) }
+}
+
+function movedPut(
+  put: PutIntent,
+  name: string,
+  phase: Pick<PutIntent, 'phase' | 'heldUntilMs' | 'sentAtMs'>,
+  base: Base,
+): PutIntent {
+  const copy: { heldUntilMs?: number; sentAtMs?: number; failure?: unknown } & PutIntent = {
+    ...put,
+  }
+  delete copy.heldUntilMs
+  delete copy.sentAtMs
+  delete copy.failure
+  return { ...copy, name, ...phase, ...joined(put, base) }
+}
+
+function joined(a: Base, b: Base): Base {
+  return {
+    replaces: [...new Set([...a.replaces, ...b.replaces])],
+    supersedes: [...new Set([...a.supersedes, ...b.supersedes])],
+  }
+}
+
+/** True when the service may have this content already. */
+function wasSent(intent: {
+  readonly kind: string
+  readonly sentAtMs?: number
+  readonly phase: string
+}): boolean {
+  return intent.kind === 'put' && intent.phase !== 'held' && intent.sentAtMs !== undefined
+}
+
+/** Desktops must not move data to a trash that only this machine has. */
+export function refuseTrash(name: string): void {
+  if (classifyName(name) !== 'trash') return
+  throw new DriveError('not-permitted', 'The drive has no trash: delete for good instead.')
+}

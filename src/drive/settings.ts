@@ -1,0 +1,23 @@
+import type { Account } from '../domain/record.ts'
+
+/** How a drive behaves. */
+export interface DriveSettings {
+  /** True: close answers when the outbox has the content. False: when the service has it. */
+  readonly writeBack: boolean
+  readonly readOnly: boolean
+  /** The account as the service told it just now; undefined when it did not. */
+  readonly account?: Account
+  /** Description of new files. */
+  readonly description: string
+  /** Permission bits that a file and a directory have when nobody set any. */
+  readonly fileMode: number
+  readonly directoryMode: number
+  /** How long a name that is a step of a save is held back, in milliseconds. */
+  readonly holdMs: number
+  /** How long a folder rests before its changes are packed and sent, in milliseconds. */
+  readonly folderSettleMs: number
+  /** Longest file that is taken out of a folder's zip, in bytes. */
+  readonly maxEntryBytes: number
+  /** How long the service may take to list what it did, in milliseconds. */
+  readonly listingLagMs: number
+}

@@ -1,0 +1,10 @@
+/** Content that can be read, wherever it lies. */
+export interface Source {
+  /** True length in bytes; may wait for the head of a download. */
+  length(signal?: AbortSignal): Promise<number>
+  /** Bytes read into `buffer` from `position`; fewer than asked only at the end, 0 there. */
+  read(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number>
+  /** The same at once when the bytes are on the local disk, else undefined. */
+  readNow(buffer: Uint8Array, position: number): number | undefined
+  close(): void
+}

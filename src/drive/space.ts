@@ -1,0 +1,118 @@
+import type { Clock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { Intent } from '../domain/intent.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { Account } from '../domain/record.ts'
+import type { DriveService } from '../service/drive-service.ts'
+import type { SpaceReport } from './attributes.ts'
+
+interface SpaceDeps {
+  readonly service: Pick<DriveService, 'getAccount'>
+  readonly intents: () => readonly Intent[]
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/**
+ * What the account can still take: `space_left` less what waits in the outbox and what is being
+ * written. Without an answer of the service nothing is refused.
+ */
+export class Space {
+  readonly #deps: SpaceDeps
+  readonly #ttlMs: number
+  #account: (Account & { readonly askedAtMs: number }) | undefined
+  #asking: Promise<void> | undefined
+  #triedAtMs = 0
+  #waiting: number | undefined
+  /** Bytes of open files that no intent promises yet. */
+  #drafts = 0
+
+  constructor(deps: SpaceDeps, settings: { readonly ttlMs: number; readonly account?: Account }) {
+    this.#deps = deps
+    this.#ttlMs = settings.ttlMs
+    if (settings.account !== undefined) {
+      this.#account = { ...settings.account, askedAtMs: deps.clock.now() }
+    }
+  }
+
+  /** To be called when the outbox changed. */
+  outboxChanged(): void {
+    this.#waiting = undefined
+  }
+
+  /** Takes room for `bytes` more of a file that is being written (negative gives back), unchecked. */
+  take(bytes: number): void {
+    this.#drafts += bytes
+  }
+
+  /** True when `bytes` more fit by what was last heard. */
+  fits(bytes: number): boolean {
+    if (bytes > 0) this.#renew()
+    const free = this.#free()
+    return bytes <= 0 || free === undefined || bytes <= free
+  }
+
+  /** Throws `no-space` when `bytes` more do not fit, after asking the service once more. */
+  async check(bytes: number): Promise<void> {
+    if (this.fits(bytes)) return
+    await this.#ask()
+    if (this.fits(bytes)) return
+    throw new DriveError('no-space', 'The account has no room for this content.', {
+      hint: 'Delete something from the account, or get more space.',
+    })
+  }
+
+  /** For `df`; undefined before the service has ever answered. */
+  async report(): Promise<SpaceReport | undefined> {
+    if (this.#account === undefined) await this.#ask()
+    else this.#renew()
+    const free = this.#free()
+    if (this.#account === undefined || free === undefined) return undefined
+    return { capacity: this.#account.capacity, free: Math.max(free, 0) }
+  }
+
+  #free(): number | undefined {
+    if (this.#account === undefined) return undefined
+    this.#waiting ??= waitingBytes(this.#deps.intents(), this.#account.askedAtMs)
+    return this.#account.spaceLeft - this.#waiting - this.#drafts
+  }
+
+  /** Asks again in the background when the last question is old, whatever came of it. */
+  #renew(): void {
+    const now = this.#deps.clock.now()
+    if (now - Math.max(this.#account?.askedAtMs ?? 0, this.#triedAtMs) <= this.#ttlMs) return
+    this.#ask().catch((error: unknown) => {
+      this.#deps.log.debug({ error: String(error) }, 'The space was not told.')
+    })
+  }
+
+  /** One request at a time; a failure leaves what was known. */
+  async #ask(): Promise<void> {
+    this.#asking ??= this.#request().finally(() => {
+      this.#asking = undefined
+    })
+    await this.#asking
+  }
+
+  async #request(): Promise<void> {
+    const askedAtMs = this.#deps.clock.now()
+    this.#triedAtMs = askedAtMs
+    try {
+      this.#account = { ...(await this.#deps.service.getAccount()), askedAtMs }
+      this.#waiting = undefined
+    } catch (error) {
+      this.#deps.log.debug({ error: String(error) }, 'The service did not tell the space.')
+    }
+  }
+}
+
+/** Bytes of puts that the account's figure does not count yet. */
+function waitingBytes(intents: readonly Intent[], askedAtMs: number): number {
+  let bytes = 0
+  for (const intent of intents) {
+    if (intent.kind !== 'put' || intent.phase === 'local') continue
+    if (intent.confirmedAtMs !== undefined && intent.confirmedAtMs < askedAtMs) continue
+    bytes += intent.content.length ?? 0
+  }
+  return bytes
+}

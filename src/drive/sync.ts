@@ -1,0 +1,57 @@
+import PQueue from 'p-queue'
+import { encodeName } from '../domain/names.ts'
+import type { IntentId } from '../domain/ids.ts'
+import type { Intent } from '../domain/intent.ts'
+import { familyOf } from '../namespace/family.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import { isToSend } from '../outbox/schedule.ts'
+import type { Uploader } from '../outbox/uploader.ts'
+import type { Files } from './files.ts'
+import type { Folders } from './folder/folders.ts'
+
+interface SyncDeps {
+  readonly files: Files
+  readonly folders: Folders
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+}
+
+/** Changes that are tried at the same time. */
+const AT_ONCE = 8
+
+/**
+ * Resolves when the service has everything that was written under a name of the root, or under any,
+ * steps of a save too. Tries each change once; rejects, when all were tried, with the reason of the
+ * first that the service does not take.
+ */
+export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
+  const { files, folders, outbox, uploader } = deps
+  await files.commitAll()
+  await folders.commitAll()
+  const ids = new Set<IntentId>(await folders.publish(name))
+  for (const intent of outbox.intents()) {
+    if (isNamed(intent, name) && (isToSend(intent) || isHeldFile(intent))) ids.add(intent.id)
+  }
+  const failures: unknown[] = []
+  const send = async (id: IntentId): Promise<void> => {
+    try {
+      await uploader.attempt(id)
+      await uploader.finished(id)
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  const queue = new PQueue({ concurrency: AT_ONCE })
+  await queue.addAll([...ids].map((id) => () => send(id)))
+  if (failures.length > 0) throw failures[0]
+}
+
+/** Several entries of one name differ by a mark that only the drive shows: all of them are meant. */
+function isNamed(intent: Intent, name: string | undefined): boolean {
+  if (name === undefined || intent.name === name) return true
+  return familyOf(encodeName(intent.name)) === familyOf(name)
+}
+
+function isHeldFile(intent: Intent): boolean {
+  return intent.phase === 'held' && intent.kind === 'put' && intent.content.from !== 'folder'
+}
