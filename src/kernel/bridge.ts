@@ -1,0 +1,27 @@
+import type { Logger } from '../domain/logger.ts'
+import type { Drive } from '../drive/drive.ts'
+
+export interface BridgeDeps {
+  readonly drive: Drive
+  readonly log: Logger
+}
+
+export interface BridgeSettings {
+  /** Absolute path of an existing directory. */
+  readonly mountpoint: string
+  readonly readOnly: boolean
+  readonly allowOther: boolean
+  /** Owner of everything in the drive. */
+  readonly uid: number
+  readonly gid: number
+}
+
+/** What talks to the kernel. */
+export interface Bridge {
+  /** Resolves when the kernel has the mount. */
+  mount(): Promise<void>
+  /** Rejects `busy` while programs use the drive; `lazy` detaches it all the same. */
+  unmount(options: { readonly lazy: boolean }): Promise<void>
+  /** Resolves when the mount is gone, whoever took it away. */
+  readonly unmounted: Promise<void>
+}

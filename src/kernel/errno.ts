@@ -1,0 +1,47 @@
+import { constants } from 'node:os'
+import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+
+const { errno } = constants
+
+/** The only place where an error becomes an errno. A code without a row does not compile. */
+const ERRNO: Record<DriveErrorCode, number> = {
+  'not-found': errno.ENOENT,
+  exists: errno.EEXIST,
+  'not-a-directory': errno.ENOTDIR,
+  'is-a-directory': errno.EISDIR,
+  'not-empty': errno.ENOTEMPTY,
+  'bad-handle': errno.EBADF,
+  'bad-name': errno.EINVAL,
+  'name-too-long': errno.ENAMETOOLONG,
+  invalid: errno.EINVAL,
+  'no-attribute': errno.ENODATA,
+  busy: errno.EBUSY,
+  'not-permitted': errno.EPERM,
+  'read-only': errno.EROFS,
+  unsupported: errno.EOPNOTSUPP,
+  'cross-device': errno.EXDEV,
+  stale: errno.ESTALE,
+  interrupted: errno.EINTR,
+  'no-space': errno.ENOSPC,
+  'local-disk-full': errno.ENOSPC,
+  'too-large': errno.EFBIG,
+  corrupt: errno.EIO,
+  'bad-request': errno.EIO,
+  unauthorized: errno.EACCES,
+  forbidden: errno.EACCES,
+  gone: errno.ENOENT,
+  rejected: errno.EINVAL,
+  'rate-limited': errno.EIO,
+  'server-error': errno.EIO,
+  unavailable: errno.EIO,
+  'timed-out': errno.ETIMEDOUT,
+  'bad-answer': errno.EIO,
+  'local-io': errno.EIO,
+  locked: errno.EBUSY,
+  usage: errno.EINVAL,
+}
+
+/** What a program is told of an error. Anything but a DriveError is a bug of ours: EIO. */
+export function toErrno(error: unknown): number {
+  return error instanceof DriveError ? ERRNO[error.code] : errno.EIO
+}

@@ -1,0 +1,57 @@
+import { constants } from 'node:os'
+import type Fuse from 'fuse-native'
+import type { OperationDeps } from './operation-deps.ts'
+
+export function extendedOperations({
+  drive,
+  paths,
+  replies,
+}: OperationDeps): Partial<Fuse.Operations> {
+  return {
+    getxattr: (path, name, _position, reply) => {
+      if (isOfTheSystem(name)) {
+        reply(-constants.errno.EOPNOTSUPP)
+        return
+      }
+      replies.value(
+        { operation: 'getxattr', path, reply },
+        async () => drive.getExtended(await paths.node(path), name),
+        (value) => {
+          reply(0, Buffer.from(value))
+        },
+      )
+    },
+    listxattr: (path, reply) => {
+      replies.value(
+        { operation: 'listxattr', path, reply },
+        async () => drive.listExtended(await paths.node(path)),
+        (names) => {
+          reply(0, names)
+        },
+      )
+    },
+    setxattr: (path, name, value, _position, _flags, reply) => {
+      // The buffer is the kernel's and gone after the answer.
+      const text = value.toString('utf8')
+      replies.done({ operation: 'setxattr', path, reply }, async () =>
+        drive.setExtended(await paths.node(path), name, text),
+      )
+    },
+    removexattr: (path, name, reply) => {
+      replies.done({ operation: 'removexattr', path, reply }, async () => {
+        const node = await paths.node(path)
+        drive.getExtended(node, name)
+        await drive.setExtended(node, name, '')
+      })
+    },
+  }
+}
+
+/**
+ * Access lists, labels and capabilities, which the drive does not have. The kernel asks at each write
+ * (`security.capability`), so this is answered without a look at the file; told "not supported" and
+ * not "none", `ls -l` asks once per file system in place of twice per file.
+ */
+function isOfTheSystem(name: string): boolean {
+  return name.startsWith('system.') || name.startsWith('security.')
+}

@@ -1,0 +1,140 @@
+import { constants as fsConstants } from 'node:fs'
+import type Fuse from 'fuse-native'
+import { systemClock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { HandleId, NodeId } from '../domain/ids.ts'
+import type { Drive } from '../drive/drive.ts'
+import { OpenDescriptors } from './open-descriptors.ts'
+import type { OperationDeps } from './operation-deps.ts'
+import type { Call, Replies } from './replies.ts'
+
+/** How long the kernel trusts the attributes it was told, in ms: libfuse's default `attr_timeout`. */
+const ATTRIBUTES_TRUSTED_MS = 1_000
+const ACCESS_MODE = 0o3
+
+export function fileOperations(deps: OperationDeps): Partial<Fuse.Operations> {
+  return { ...openings(deps), ...transfers(deps), ...closings(deps) }
+}
+
+function openings({ drive, paths, replies }: OperationDeps): Partial<Fuse.Operations> {
+  return {
+    open: (path, flags, reply) => {
+      replies.value(
+        { operation: 'open', path, reply },
+        async () => openFile(drive, await paths.node(path), flags),
+        (handle) => {
+          reply(0, handle)
+        },
+      )
+    },
+    create: (path, mode, reply) => {
+      const task = async (): Promise<HandleId> => {
+        const { parent, name } = await paths.parent(path)
+        return (await drive.create(parent, name, mode & 0o7777)).handle
+      }
+      replies.value({ operation: 'create', path, reply }, task, (handle) => {
+        reply(0, handle)
+      })
+    },
+    mknod: (path, mode, _device, reply) => {
+      replies.done({ operation: 'mknod', path, reply }, async () => {
+        const { parent, name } = await paths.parent(path)
+        await makeFile(drive, parent, name, mode)
+      })
+    },
+  }
+}
+
+function transfers({ drive, paths, replies }: OperationDeps): Partial<Fuse.Operations> {
+  return {
+    read: (path, fd, buffer, length, position, reply) => {
+      transfer(replies, { operation: 'read', path, reply }, () =>
+        drive.read(fd as HandleId, buffer.subarray(0, length), position),
+      )
+    },
+    write: (path, fd, buffer, length, position, reply) => {
+      transfer(replies, { operation: 'write', path, reply }, () =>
+        drive.write(fd as HandleId, buffer.subarray(0, length), position),
+      )
+    },
+    truncate: (path, size, reply) => {
+      replies.done({ operation: 'truncate', path, reply }, async () =>
+        drive.truncate(await paths.node(path), size),
+      )
+    },
+    ftruncate: (path, fd, size, reply) => {
+      replies.done({ operation: 'ftruncate', path, reply }, async () =>
+        drive.truncate(await paths.node(path), size, fd as HandleId),
+      )
+    },
+  }
+}
+
+/** The hot path: what is on the local disk is answered within the call. */
+function transfer(replies: Replies, call: Call, work: () => number | Promise<number>): void {
+  try {
+    const count = work()
+    if (typeof count === 'number') call.reply(count)
+    else replies.value(call, () => count, call.reply)
+  } catch (error) {
+    call.reply(replies.failure(call, error))
+  }
+}
+
+function closings({ drive, replies, settings }: OperationDeps): Partial<Fuse.Operations> {
+  const descriptors = new OpenDescriptors({ clock: systemClock })
+  return {
+    flush: (path, fd, reply) => {
+      replies.done({ operation: 'flush', path, reply }, () =>
+        flushFile({ drive, descriptors }, fd as HandleId, settings.mountpoint + path),
+      )
+    },
+    fsync: (path, _datasync, fd, reply) => {
+      replies.done({ operation: 'fsync', path, reply }, () => drive.fsync(fd as HandleId))
+    },
+    fsyncdir: (_path, _datasync, _fd, reply) => {
+      reply(0)
+    },
+    release: (path, fd, reply) => {
+      replies.done({ operation: 'release', path, reply }, () => drive.release(fd as HandleId))
+    },
+  }
+}
+
+async function openFile(drive: Drive, node: NodeId, flags: number): Promise<HandleId> {
+  const truncate = (flags & fsConstants.O_TRUNC) !== 0
+  const handle = await drive.open(node, { writable: (flags & ACCESS_MODE) !== 0, truncate })
+  // The kernel cuts reads at the size it last heard: a new one must not be read by the old size.
+  const trustedUntil = drive.sizeChangedAtMs(node) + ATTRIBUTES_TRUSTED_MS + 20
+  const wait = trustedUntil - systemClock.now()
+  if (wait > 0 && !truncate) await systemClock.sleep(wait)
+  return handle
+}
+
+async function makeFile(drive: Drive, parent: NodeId, name: string, mode: number): Promise<void> {
+  const type = mode & fsConstants.S_IFMT
+  if (type !== 0 && type !== fsConstants.S_IFREG) {
+    throw new DriveError('not-permitted', 'The drive holds files only.')
+  }
+  const { handle } = await drive.create(parent, name, mode & 0o7777)
+  try {
+    await drive.flush(handle)
+  } finally {
+    await drive.release(handle)
+  }
+}
+
+interface FlushDeps {
+  readonly drive: Drive
+  readonly descriptors: OpenDescriptors
+}
+
+/** Leaves the flush to the last descriptor of an open file, where that can be told. */
+async function flushFile(
+  { drive, descriptors }: FlushDeps,
+  handle: HandleId,
+  path: string,
+): Promise<void> {
+  if (drive.uploadsOnClose(handle) && (await descriptors.isHeldForWriting(path))) return
+  await drive.flush(handle)
+}

@@ -1,0 +1,111 @@
+import { readFile } from 'node:fs/promises'
+import { platform } from 'node:os'
+import { systemClock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { Bridge, BridgeDeps, BridgeSettings } from './bridge.ts'
+import { fuseOperations } from './operations.ts'
+import { PatchedFuse } from './patched-fuse.ts'
+import { Replies } from './replies.ts'
+import { unmountPath } from './unmount.ts'
+
+const WATCH_MS = 1_000
+
+/** The bridge over libfuse 2, by the fuse-native package. */
+export class FuseNativeBridge implements Bridge {
+  readonly unmounted: Promise<void>
+  readonly #deps: BridgeDeps
+  readonly #settings: BridgeSettings
+  #gone: () => void = () => undefined
+  #fuse: PatchedFuse | undefined
+
+  constructor(deps: BridgeDeps, settings: BridgeSettings) {
+    this.#deps = deps
+    this.#settings = settings
+    this.unmounted = new Promise((resolve) => {
+      this.#gone = resolve
+    })
+  }
+
+  async mount(): Promise<void> {
+    const { mountpoint, allowOther } = this.#settings
+    const replies = new Replies(this.#deps.log)
+    const operations = fuseOperations(this.#deps.drive, replies, this.#settings)
+    const fuse = new PatchedFuse(mountpoint, operations, {
+      timeout: false,
+      fsname: this.#options(),
+      subtype: 'bagfs',
+      allowOther,
+      autoCache: true,
+      defaultPermissions: true,
+    })
+    await new Promise<void>((resolve, reject) => {
+      fuse.mount((error) => {
+        if (error === null) resolve()
+        else reject(cannotMount(mountpoint, error))
+      })
+    })
+    this.#fuse = fuse
+    this.#watch()
+  }
+
+  /**
+   * fuse-native offers few of libfuse's options but passes `fsname` on as it is, commas included.
+   * big_writes: writes of 128 KiB in place of 4 KiB. atomic_o_trunc: truncating does not load old
+   * content. use_ino: inode numbers stay the same while the drive runs.
+   */
+  #options(): string {
+    const options = ['bagfs', 'big_writes', 'atomic_o_trunc', 'use_ino', 'noatime']
+    if (this.#settings.readOnly) options.push('ro')
+    return options.join(',')
+  }
+
+  async unmount(options: { readonly lazy: boolean }): Promise<void> {
+    const { mountpoint } = this.#settings
+    if (await this.#isMounted()) await unmountPath(mountpoint, options)
+    await this.#letGo()
+  }
+
+  /** Somebody may unmount with fusermount or umount: fuse-native does not tell. */
+  #watch(): void {
+    systemClock.after(WATCH_MS, () => {
+      this.#look().catch((error: unknown) => {
+        this.#deps.log.warn({ error: String(error) }, 'The mount table cannot be read.')
+        this.#watch()
+      })
+    })
+  }
+
+  async #look(): Promise<void> {
+    if (await this.#isMounted()) this.#watch()
+    else await this.#letGo()
+  }
+
+  async #letGo(): Promise<void> {
+    const fuse = this.#fuse
+    this.#fuse = undefined
+    await fuse?.letGo()
+    this.#gone()
+  }
+
+  async #isMounted(): Promise<boolean> {
+    if (platform() !== 'linux') return true
+    const table = await readFile('/proc/self/mounts', 'utf8')
+    return table.split('\n').some((line) => {
+      const [, path, type] = line.split(' ')
+      return (
+        type === 'fuse.bagfs' && path !== undefined && unescape(path) === this.#settings.mountpoint
+      )
+    })
+  }
+}
+
+/** The mount table writes blanks and backslashes in octal. */
+function unescape(path: string): string {
+  return path.replace(/\\([0-7]{3})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  )
+}
+
+function cannotMount(mountpoint: string, cause: Error): DriveError {
+  return new DriveError('usage', `Cannot mount on ${mountpoint}: ${cause.message}`, { cause })
+}

@@ -1,0 +1,50 @@
+import { DriveError } from '../domain/errors.ts'
+import type { NodeId } from '../domain/ids.ts'
+import type { Drive } from '../drive/drive.ts'
+import { ROOT } from '../drive/nodes.ts'
+
+/** Names that libfuse gives to open files that are unlinked or replaced. */
+const HIDDEN = /^\.fuse_hidden[0-9a-f]+$/
+
+/** Leads the paths of a path-based bridge to the nodes of the drive. */
+export class Paths {
+  readonly #drive: Drive
+  /** Unlinked open files by the path libfuse gave them; it asks to unlink them when they are closed. */
+  readonly #hidden = new Map<string, NodeId>()
+
+  constructor(drive: Drive) {
+    this.#drive = drive
+  }
+
+  /** The node of an absolute path; rejects `not-found`. */
+  async node(path: string): Promise<NodeId> {
+    const hidden = this.#hidden.get(path)
+    if (hidden !== undefined) return hidden
+    let node: NodeId = ROOT
+    for (const name of path.split('/')) {
+      if (name !== '') node = (await this.#drive.lookup(node, name)).node
+    }
+    return node
+  }
+
+  /** The directory and the name that a path ends in. */
+  async parent(path: string): Promise<{ readonly parent: NodeId; readonly name: string }> {
+    const slash = path.lastIndexOf('/')
+    const name = path.slice(slash + 1)
+    if (name === '') throw new DriveError('busy', 'This is the drive itself.')
+    return { parent: await this.node(path.slice(0, slash)), name }
+  }
+
+  isHiding(path: string): boolean {
+    return HIDDEN.test(path.slice(path.lastIndexOf('/') + 1))
+  }
+
+  hide(path: string, node: NodeId): void {
+    this.#hidden.set(path, node)
+  }
+
+  /** True when the path was a hidden file's, which is forgotten then. */
+  forget(path: string): boolean {
+    return this.#hidden.delete(path)
+  }
+}

@@ -1,0 +1,65 @@
+import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+import { toErrno } from './errno.ts'
+
+/** Answers that programs meet every day: not worth a line in the log. */
+const EVERYDAY: ReadonlySet<DriveErrorCode> = new Set([
+  'not-found',
+  'exists',
+  'not-a-directory',
+  'is-a-directory',
+  'not-empty',
+  'no-attribute',
+  'unsupported',
+  'bad-name',
+  'name-too-long',
+  'invalid',
+  'read-only',
+])
+
+/** A call of the kernel that must be answered exactly once. */
+export interface Call {
+  readonly operation: string
+  readonly path: string
+  /** 0 or a count, or a negative errno. */
+  readonly reply: (result: number) => void
+}
+
+/** Runs operations for the kernel: each is logged and answered here, so that none can forget it. */
+export class Replies {
+  readonly #log: Logger
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  /** Answers with what the task resolves with, or with the errno of its error. */
+  value<Value>(call: Call, task: () => Promise<Value>, onValue: (value: Value) => void): void {
+    task()
+      .then(onValue)
+      .catch((error: unknown) => {
+        call.reply(this.failure(call, error))
+      })
+  }
+
+  /** Answers 0 when the task is done. */
+  done(call: Call, task: () => Promise<unknown>): void {
+    this.value(call, task, () => {
+      call.reply(0)
+    })
+  }
+
+  /** Logs an error and answers its negative errno. */
+  failure({ operation, path }: Call, error: unknown): number {
+    const fields = { operation, path }
+    if (!(error instanceof DriveError)) {
+      const stack = error instanceof Error ? error.stack : String(error)
+      this.#log.error({ ...fields, stack }, 'A bug: please report this.')
+    } else if (EVERYDAY.has(error.code)) {
+      this.#log.debug({ ...fields, code: error.code }, error.message)
+    } else {
+      this.#log.warn({ ...fields, code: error.code }, error.message)
+    }
+    return -toErrno(error)
+  }
+}

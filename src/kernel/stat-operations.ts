@@ -1,0 +1,73 @@
+import type Fuse from 'fuse-native'
+import { DriveError } from '../domain/errors.ts'
+import type { OperationDeps } from './operation-deps.ts'
+import { toStat, toStatFs } from './stats.ts'
+
+/** chown's "leave as it is". */
+const UNCHANGED = 0xffff_ffff
+
+type StatReply = (result: number, stat?: Fuse.Stat) => void
+
+export function statOperations(deps: OperationDeps): Partial<Fuse.Operations> {
+  const { drive, paths, replies, settings } = deps
+  const getattr = (path: string, reply: StatReply): void => {
+    replies.value(
+      { operation: 'getattr', path, reply },
+      async () => drive.getAttributes(await paths.node(path)),
+      (attributes) => {
+        reply(0, toStat(attributes, settings))
+      },
+    )
+  }
+  return {
+    getattr,
+    fgetattr: (path, _fd, reply) => {
+      getattr(path, reply)
+    },
+    statfs: (path, reply) => {
+      replies.value(
+        { operation: 'statfs', path, reply },
+        () => drive.space(),
+        (space) => {
+          reply(0, toStatFs(space))
+        },
+      )
+    },
+    readdir: (path, reply) => {
+      replies.value(
+        { operation: 'readdir', path, reply },
+        async () => drive.readDirectory(await paths.node(path)),
+        (names) => {
+          reply(0, ['.', '..', ...names])
+        },
+      )
+    },
+    ...attributeChanges(deps),
+  }
+}
+
+function attributeChanges(deps: OperationDeps): Partial<Fuse.Operations> {
+  const { drive, paths, replies, settings } = deps
+  return {
+    chmod: (path, mode, reply) => {
+      replies.done({ operation: 'chmod', path, reply }, async () =>
+        drive.setAttributes(await paths.node(path), { mode: mode & 0o7777 }),
+      )
+    },
+    chown: (path, uid, gid, reply) => {
+      const same =
+        [UNCHANGED, settings.uid].includes(uid) && [UNCHANGED, settings.gid].includes(gid)
+      if (same) {
+        reply(0)
+        return
+      }
+      const error = new DriveError('not-permitted', 'Everything in the drive belongs to one user.')
+      reply(replies.failure({ operation: 'chown', path, reply }, error))
+    },
+    utimens: (path, atimeMs, mtimeMs, reply) => {
+      replies.done({ operation: 'utimens', path, reply }, async () =>
+        drive.setAttributes(await paths.node(path), { atimeMs, mtimeMs }),
+      )
+    },
+  }
+}

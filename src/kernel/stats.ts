@@ -1,0 +1,47 @@
+import { constants as fsConstants } from 'node:fs'
+import type Fuse from 'fuse-native'
+import type { Attributes, SpaceReport } from '../drive/attributes.ts'
+import type { BridgeSettings } from './bridge.ts'
+
+const TYPE_BITS: Record<Attributes['kind'], number> = {
+  file: fsConstants.S_IFREG,
+  directory: fsConstants.S_IFDIR,
+  symlink: fsConstants.S_IFLNK,
+}
+
+export function toStat(attributes: Attributes, settings: BridgeSettings): Fuse.Stat {
+  return {
+    mode: TYPE_BITS[attributes.kind] | attributes.mode,
+    uid: settings.uid,
+    gid: settings.gid,
+    size: attributes.size,
+    nlink: attributes.kind === 'directory' ? 2 : 1,
+    ino: attributes.node,
+    blksize: 4096,
+    blocks: Math.ceil(attributes.size / 512),
+    atime: Math.trunc(Math.max(attributes.atimeMs, 0)),
+    mtime: Math.trunc(Math.max(attributes.mtimeMs, 0)),
+    ctime: Math.trunc(Math.max(attributes.ctimeMs, 0)),
+  }
+}
+
+/** fuse-native carries block counts in 32 bits: large accounts are counted in larger blocks. */
+export function toStatFs(space: SpaceReport | undefined): Fuse.StatFs {
+  const { capacity, free } = space ?? { capacity: 0, free: 0 }
+  let block = 4096
+  while (capacity / block > 0x7fff_ffff) block *= 2
+  const bfree = Math.floor(free / block)
+  return {
+    bsize: block,
+    frsize: block,
+    blocks: Math.floor(capacity / block),
+    bfree,
+    bavail: bfree,
+    files: 0,
+    ffree: 0,
+    favail: 0,
+    fsid: 0,
+    flag: 0,
+    namemax: 255,
+  }
+}
