@@ -1,0 +1,140 @@
+import { request, type IncomingMessage } from 'node:http'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { z } from 'zod'
+import { DriveError, systemErrorCode, type DriveErrorCode } from '../domain/errors.ts'
+import {
+  driveStatus,
+  leavingEvent,
+  outboxItem,
+  refusal,
+  syncEvent,
+  verifyEvent,
+  type DriveStatus,
+  type LeavingEvent,
+  type LeavingProgress,
+  type OutboxItem,
+  type VerifyReport,
+} from './protocol.ts'
+
+/**
+ * Asks a running drive to leave and waits until it has. Answers how many changes it keeps for the
+ * next mount; undefined when nobody answers at the socket (the drive is dead). Rejects `busy`.
+ */
+export async function askToLeave(
+  socketPath: string,
+  options: { readonly now: boolean; readonly onProgress: (progress: LeavingProgress) => void },
+): Promise<number | undefined> {
+  try {
+    const path = options.now ? '/leave?now' : '/leave'
+    for await (const event of eventsOf(socketPath, path, leavingEvent)) {
+      if (event.type === 'left') return event.waiting
+      if (event.type === 'progress') options.onProgress(event.progress)
+      if (event.type === 'busy') throw busy(event)
+    }
+    return undefined
+  } catch (error) {
+    if (isDead(error)) return undefined
+    throw error
+  }
+}
+
+function busy(event: Extract<LeavingEvent, { type: 'busy' }>): DriveError {
+  return new DriveError('busy', event.message, event.hint === undefined ? {} : { hint: event.hint })
+}
+
+/** Undefined when nobody answers at the socket. */
+export async function askStatus(socketPath: string): Promise<DriveStatus | undefined> {
+  try {
+    return driveStatus.parse(JSON.parse(await text(await ask(socketPath, 'GET', '/status'))))
+  } catch (error) {
+    if (isDead(error)) return undefined
+    throw error
+  }
+}
+
+/** Waits until the service has what was written under `name`, or all; answers what it does not have. */
+export async function askToSync(
+  socketPath: string,
+  options: { readonly name?: string; readonly onProgress: (waiting: number) => void },
+): Promise<readonly OutboxItem[]> {
+  const { name } = options
+  const query = name === undefined ? '' : `?${new URLSearchParams({ name }).toString()}`
+  for await (const event of eventsOf(socketPath, `/sync${query}`, syncEvent)) {
+    if (event.type === 'synced') return event.left
+    if (event.type === 'refused') throw toError(event)
+    options.onProgress(event.waiting)
+  }
+  throw left()
+}
+
+export async function askToVerify(
+  socketPath: string,
+  onProgress: (checked: number) => void,
+): Promise<VerifyReport> {
+  for await (const event of eventsOf(socketPath, '/cache/verify', verifyEvent)) {
+    if (event.type === 'verified') return event.report
+    if (event.type === 'refused') throw toError(event)
+    onProgress(event.checked)
+  }
+  throw left()
+}
+
+export async function askToClearCache(socketPath: string): Promise<void> {
+  await text(await ask(socketPath, 'POST', '/cache/clear'))
+}
+
+/** Answers the changes that it did this to; all when no ids are given to `retry`. */
+export async function askOutbox(
+  socketPath: string,
+  what: 'retry' | 'discard',
+  ids: readonly string[],
+): Promise<readonly OutboxItem[]> {
+  const query = new URLSearchParams(ids.map((id): [string, string] => ['id', id]))
+  const answer = await ask(socketPath, 'POST', `/outbox/${what}?${query.toString()}`)
+  return z.array(outboxItem).parse(JSON.parse(await text(answer)))
+}
+
+export async function askContent(socketPath: string, id: string): Promise<IncomingMessage> {
+  const query = new URLSearchParams({ id })
+  return ask(socketPath, 'GET', `/outbox/content?${query.toString()}`)
+}
+
+async function* eventsOf<Schema extends z.ZodType>(
+  socketPath: string,
+  path: string,
+  schema: Schema,
+): AsyncGenerator<z.infer<Schema>> {
+  const answer = await ask(socketPath, 'POST', path)
+  for await (const line of createInterface({ input: answer })) {
+    yield schema.parse(JSON.parse(line))
+  }
+}
+
+/** The head of the answer; rejects with the drive's own error when it refuses. */
+async function ask(
+  socketPath: string,
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<IncomingMessage> {
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    request({ socketPath, path, method }, resolve).once('error', reject).end()
+  })
+  if (answer.statusCode === 200) return answer
+  throw toError(refusal.parse(JSON.parse(await text(answer))))
+}
+
+function toError({ code, message, hint }: z.infer<typeof refusal>): DriveError {
+  // A code of another version is only shown.
+  return new DriveError(code as DriveErrorCode, message, hint === undefined ? {} : { hint })
+}
+
+function left(): DriveError {
+  return new DriveError('unavailable', 'The drive left before it answered.')
+}
+
+/** True when the process behind a socket is gone. */
+export function isDead(error: unknown): boolean {
+  const code = systemErrorCode(error)
+  return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ECONNRESET'
+}

@@ -1,0 +1,117 @@
+import { z } from 'zod'
+
+const optional = <Schema extends z.ZodType>(schema: Schema) => z.exactOptional(schema)
+
+/** What still waits in the outbox while the drive leaves. */
+const leavingProgress = z.object({
+  /** Intents that the service has not confirmed. */
+  waiting: z.number(),
+  /** Bytes of staged content that are still to be sent. */
+  waitingBytes: z.number(),
+  /** Speed of late, once it is known. */
+  bytesPerSecond: optional(z.number()),
+  /** Why the oldest one waits, when its last try failed. */
+  failure: optional(z.string()),
+})
+
+/** A line of the answer to `POST /leave`: progress, and at last how it ended. */
+export const leavingEvent = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('progress'), progress: leavingProgress }),
+  z.object({ type: z.literal('left'), waiting: z.number() }),
+  z.object({ type: z.literal('busy'), message: z.string(), hint: optional(z.string()) }),
+])
+
+const failure = z.object({
+  code: z.string(),
+  message: z.string(),
+  atMs: z.number(),
+  tries: z.number(),
+  waitsForUser: z.boolean(),
+})
+
+/** A change that the service does not have, or has not confirmed. Times in ms since the epoch. */
+export const outboxItem = z.object({
+  id: z.string(),
+  name: z.string(),
+  kind: z.enum(['put', 'delete']),
+  phase: z.enum(['held', 'local', 'waiting', 'confirmed']),
+  bytes: optional(z.number()),
+  /** In plain words, as `user.bagfs.state` has them. */
+  state: z.string(),
+  failure: optional(failure),
+  nextTryAtMs: optional(z.number()),
+})
+
+/** The answer to `GET /status`. */
+export const driveStatus = z.object({
+  version: z.literal(1),
+  mountpoint: z.string(),
+  pid: z.number(),
+  service: z.string(),
+  account: z.string(),
+  mode: z.enum(['through', 'back', 'read-only']),
+  listing: z.object({
+    /** Null while there is none. */
+    ageMs: z.number().nullable(),
+    records: z.number(),
+    lastError: optional(z.object({ code: z.string(), message: z.string(), atMs: z.number() })),
+  }),
+  cache: z.object({ bytes: z.number(), maxBytes: z.number(), bags: z.number() }),
+  uploads: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      sentBytes: z.number(),
+      totalBytes: z.number(),
+      percent: z.number(),
+    }),
+  ),
+  downloads: z.array(
+    z.object({
+      bagId: z.string(),
+      name: optional(z.string()),
+      receivedBytes: z.number(),
+      totalBytes: optional(z.number()),
+    }),
+  ),
+  outbox: z.array(outboxItem),
+})
+
+const unreadable = z.object({ bagId: z.string(), reason: z.string() })
+
+/** What `bagfs cache verify` found. */
+export const verifyReport = z.object({
+  good: z.number(),
+  unknown: z.number(),
+  bad: z.array(z.string()),
+  unreadable: z.array(unreadable),
+})
+
+const problem = { message: z.string(), code: z.string(), hint: optional(z.string()) }
+
+/** Why a request was refused. */
+export const refusal = z.object(problem)
+
+/** A line of the answer to `POST /sync`. */
+export const syncEvent = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('progress'), waiting: z.number() }),
+  /** `left` is what the service does not have all the same, each with its failure. */
+  z.object({ type: z.literal('synced'), left: z.array(outboxItem) }),
+  z.object({ type: z.literal('refused'), ...problem }),
+])
+
+/** A line of the answer to `POST /cache/verify`. */
+export const verifyEvent = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('progress'), checked: z.number() }),
+  z.object({ type: z.literal('verified'), report: verifyReport }),
+  z.object({ type: z.literal('refused'), ...problem }),
+])
+
+export type LeavingProgress = z.infer<typeof leavingProgress>
+export type LeavingEvent = z.infer<typeof leavingEvent>
+export type OutboxItem = z.infer<typeof outboxItem>
+export type DriveStatus = z.infer<typeof driveStatus>
+export type VerifyReport = z.infer<typeof verifyReport>
+export type Refusal = z.infer<typeof refusal>
+export type SyncEvent = z.infer<typeof syncEvent>
+export type VerifyEvent = z.infer<typeof verifyEvent>

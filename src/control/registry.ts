@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { systemErrorCode } from '../domain/errors.ts'
+import { writeFileAtomic } from '../state/atomic-file.ts'
+
+const runningDrive = z.object({
+  mountpoint: z.string(),
+  socketPath: z.string(),
+  pid: z.number(),
+  /** State directory of the account. */
+  stateDir: z.exactOptional(z.string()),
+})
+
+/** Where a running drive answers. */
+export type RunningDrive = z.infer<typeof runningDrive>
+
+/** Running drives by mountpoint, so that a command finds the one it is about: `<dir>/<hash>.json`. */
+export class DriveRegistry {
+  readonly #dir: string
+
+  constructor(dir: string) {
+    this.#dir = dir
+  }
+
+  async add(drive: RunningDrive): Promise<void> {
+    await mkdir(this.#dir, { recursive: true, mode: 0o700 })
+    await writeFileAtomic(this.#path(drive.mountpoint), JSON.stringify(drive), { durable: false })
+  }
+
+  /** Undefined when no drive is known there, or its entry cannot be read. */
+  async find(mountpoint: string): Promise<RunningDrive | undefined> {
+    return this.#read(this.#path(mountpoint))
+  }
+
+  async #read(path: string): Promise<RunningDrive | undefined> {
+    try {
+      const text = await readFile(path, 'utf8')
+      return runningDrive.safeParse(JSON.parse(text)).data
+    } catch (error) {
+      if (systemErrorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined
+      throw error
+    }
+  }
+
+  /** All that are known, by mountpoint; those whose process died may be among them. */
+  async list(): Promise<readonly RunningDrive[]> {
+    const found: RunningDrive[] = []
+    for (const name of await readdirIfThere(this.#dir)) {
+      const drive = name.endsWith('.json') ? await this.#read(join(this.#dir, name)) : undefined
+      if (drive !== undefined) found.push(drive)
+    }
+    return found.sort((a, b) => (a.mountpoint < b.mountpoint ? -1 : 1))
+  }
+
+  async remove(mountpoint: string): Promise<void> {
+    await rm(this.#path(mountpoint), { force: true })
+  }
+
+  #path(mountpoint: string): string {
+    const hash = createHash('sha256').update(mountpoint).digest('hex').slice(0, 16)
+    return join(this.#dir, `${hash}.json`)
+  }
+}
+
+async function readdirIfThere(path: string): Promise<readonly string[]> {
+  try {
+    return await readdir(path)
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return []
+    throw error
+  }
+}

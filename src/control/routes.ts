@@ -1,0 +1,144 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+import type { ControlActions } from './actions.ts'
+import type { LeavingEvent, Refusal, SyncEvent, VerifyEvent } from './protocol.ts'
+
+interface Exchange {
+  readonly actions: ControlActions
+  readonly query: URLSearchParams
+  readonly response: ServerResponse
+  /** Aborted when whoever asked has gone. */
+  readonly signal: AbortSignal
+}
+
+type Route = (exchange: Exchange) => Promise<void>
+
+/** What can be asked, by method and path. `id` may be given several times. */
+const ROUTES: Readonly<Record<string, Route>> = {
+  'POST /leave': leave,
+  'GET /status': ({ actions, response }) => sendJson(response, actions.status()),
+  'POST /sync': sync,
+  'POST /outbox/retry': async ({ actions, query, response }) =>
+    sendJson(response, await actions.retry(query.getAll('id'))),
+  'POST /outbox/discard': async ({ actions, query, response }) =>
+    sendJson(response, await actions.discard(query.getAll('id'))),
+  'GET /outbox/content': async ({ actions, query, response }) => {
+    const content = await actions.openContent(query.get('id') ?? '')
+    response.writeHead(200, { 'content-type': 'application/octet-stream', connection: 'close' })
+    await pipeline(content, response)
+  },
+  'POST /cache/verify': verify,
+  'POST /cache/clear': async ({ actions, response }) => {
+    await actions.clearCache()
+    await sendJson(response, actions.status().cache)
+  },
+}
+
+/** Answers one request; a DriveError is told to who asked, anything else rejects. */
+export async function answer(
+  actions: ControlActions,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const url = new URL(request.url ?? '/', 'http://drive')
+  const route = ROUTES[`${request.method ?? ''} ${url.pathname}`]
+  if (route === undefined) {
+    const error = new DriveError('unsupported', 'This drive is of another version of bagfs.')
+    await sendJson(response, refusalOf(error), 404)
+    return
+  }
+  const gone = new AbortController()
+  response.once('close', () => {
+    gone.abort(new DriveError('interrupted', 'Whoever asked has gone.'))
+  })
+  try {
+    await route({ actions, query: url.searchParams, response, signal: gone.signal })
+  } catch (error) {
+    if (gone.signal.aborted) return
+    if (!(error instanceof DriveError) || response.headersSent) throw error
+    await sendJson(response, refusalOf(error), statusOf(error.code))
+  }
+}
+
+async function leave({ actions, query, response }: Exchange): Promise<void> {
+  const send = startLines(response)
+  try {
+    const waiting = await actions.leave({
+      now: query.has('now'),
+      onProgress: (progress) => {
+        send({ type: 'progress', progress })
+      },
+    })
+    send({ type: 'left', waiting })
+  } catch (error) {
+    if (!(error instanceof DriveError)) throw error
+    const { message, hint } = refusalOf(error)
+    send({ type: 'busy', message, ...(hint === undefined ? {} : { hint }) })
+  }
+  await end(response)
+}
+
+async function sync({ actions, query, response }: Exchange): Promise<void> {
+  const send = startLines(response)
+  const name = query.get('name')
+  try {
+    const left = await actions.sync({
+      ...(name === null ? {} : { name }),
+      onProgress: (waiting) => {
+        send({ type: 'progress', waiting })
+      },
+    })
+    send({ type: 'synced', left: [...left] })
+  } catch (error) {
+    if (!(error instanceof DriveError)) throw error
+    send({ type: 'refused', ...refusalOf(error) })
+  }
+  await end(response)
+}
+
+async function verify({ actions, response, signal }: Exchange): Promise<void> {
+  const send = startLines(response)
+  try {
+    const report = await actions.verifyCache({
+      onProgress: (checked) => {
+        send({ type: 'progress', checked })
+      },
+      signal,
+    })
+    send({ type: 'verified', report })
+  } catch (error) {
+    if (!(error instanceof DriveError)) throw error
+    send({ type: 'refused', ...refusalOf(error) })
+  }
+  await end(response)
+}
+
+/** Begins an answer of one line of JSON per event. */
+function startLines(
+  response: ServerResponse,
+): (event: LeavingEvent | SyncEvent | VerifyEvent) => void {
+  response.writeHead(200, { 'content-type': 'application/x-ndjson', connection: 'close' })
+  return (event) => {
+    response.write(`${JSON.stringify(event)}\n`)
+  }
+}
+
+async function sendJson(response: ServerResponse, value: unknown, status = 200): Promise<void> {
+  response.writeHead(status, { 'content-type': 'application/json', connection: 'close' })
+  response.write(JSON.stringify(value))
+  await end(response)
+}
+
+function end(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => response.end(resolve))
+}
+
+function refusalOf({ code, message, facts }: DriveError): Refusal {
+  return { code, message, ...(facts.hint === undefined ? {} : { hint: facts.hint }) }
+}
+
+function statusOf(code: DriveErrorCode): number {
+  if (code === 'not-found') return 404
+  return code === 'busy' ? 409 : 500
+}

@@ -1,0 +1,52 @@
+import { chmod, rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import { fromFileSystem } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { ControlActions } from './actions.ts'
+import { answer } from './routes.ts'
+
+export type { ControlActions } from './actions.ts'
+
+/** Answers on a unix socket, HTTP/1.1; routes.ts has what can be asked. */
+export class ControlServer {
+  readonly #server: Server
+  readonly #socketPath: string
+
+  private constructor(server: Server, socketPath: string) {
+    this.#server = server
+    this.#socketPath = socketPath
+  }
+
+  /** The caller holds the lock of the state directory, so an old socket there is a dead one. */
+  static async start(
+    deps: { readonly actions: ControlActions; readonly log: Logger },
+    settings: { readonly socketPath: string },
+  ): Promise<ControlServer> {
+    const { socketPath } = settings
+    await rm(socketPath, { force: true })
+    const server = createServer((request, response) => {
+      answer(deps.actions, request, response).catch((error: unknown) => {
+        deps.log.error({ error: String(error) }, 'A control request failed.')
+        response.destroy()
+      })
+    })
+    // Verifying a large cache may be silent for long.
+    server.requestTimeout = 0
+    try {
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', reject)
+        server.listen(socketPath, resolve)
+      })
+      await chmod(socketPath, 0o600)
+    } catch (error) {
+      throw fromFileSystem(error, 'The control socket cannot be made')
+    }
+    return new ControlServer(server, socketPath)
+  }
+
+  /** Ends when answers under way are sent. */
+  async close(): Promise<void> {
+    await new Promise((resolve) => this.#server.close(resolve))
+    await rm(this.#socketPath, { force: true })
+  }
+}

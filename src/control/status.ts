@@ -1,0 +1,43 @@
+import type { CacheStats } from '../content/bag-cache.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Intent } from '../domain/intent.ts'
+import type { ListingStatus } from '../namespace/listing.ts'
+import { listItems, type Sending } from '../outbox/items.ts'
+import { percentOf } from '../outbox/words.ts'
+import type { DriveStatus } from './protocol.ts'
+
+/** What a running drive is asked for its status. */
+export interface StatusDeps {
+  readonly outbox: { intents(): readonly Intent[] }
+  readonly uploader: Sending
+  readonly listing: { status(): ListingStatus }
+  readonly cache: { stats(): CacheStats }
+  /** A name in the listing for a bag, if it has one. */
+  readonly nameOf: (bagId: BagId) => string | undefined
+}
+
+/** What does not change while the drive runs. */
+export type AboutDrive = Pick<DriveStatus, 'mountpoint' | 'pid' | 'service' | 'account' | 'mode'>
+
+/** Everything that `bagfs status` and `.bagfs/status` tell, as it is now. */
+export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus {
+  const { ageMs, records, lastError } = deps.listing.status()
+  const { bytes, maxBytes, bags, downloads } = deps.cache.stats()
+  return {
+    version: 1,
+    ...about,
+    listing: { ageMs: ageMs ?? null, records, ...(lastError === undefined ? {} : { lastError }) },
+    cache: { bytes, maxBytes, bags },
+    uploads: deps.uploader.progress().map((upload) => ({ ...upload, percent: percentOf(upload) })),
+    downloads: downloads.map(({ bagId, received, total }) => {
+      const name = deps.nameOf(bagId)
+      return {
+        bagId,
+        ...(name === undefined ? {} : { name }),
+        receivedBytes: received,
+        ...(total === undefined ? {} : { totalBytes: total }),
+      }
+    }),
+    outbox: [...listItems(deps.outbox.intents(), deps.uploader)],
+  }
+}

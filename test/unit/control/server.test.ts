@@ -1,0 +1,181 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { ControlActions } from '../../../src/control/actions.ts'
+import {
+  askContent,
+  askOutbox,
+  askStatus,
+  askToClearCache,
+  askToLeave,
+  askToSync,
+  askToVerify,
+} from '../../../src/control/client.ts'
+import type { DriveStatus, OutboxItem } from '../../../src/control/protocol.ts'
+import { ControlServer } from '../../../src/control/server.ts'
+import { DriveError } from '../../../src/domain/errors.ts'
+import { silentLogger } from '../../../src/domain/logger.ts'
+import { listItems } from '../../../src/outbox/items.ts'
+import { intentId, put } from '../namespace/builders.ts'
+
+const items = listItems([put(1, 'a.txt'), put(2, 'b.txt')])
+const status: DriveStatus = {
+  version: 1,
+  mountpoint: '/drive',
+  pid: 1,
+  service: 'http://service',
+  account: 'me',
+  mode: 'back',
+  listing: { ageMs: null, records: 0 },
+  cache: { bytes: 0, maxBytes: 10, bags: 0 },
+  uploads: [],
+  downloads: [{ bagId: 'b', receivedBytes: 1 }],
+  outbox: [...items] satisfies OutboxItem[],
+}
+
+let dir: string
+let socketPath: string
+let server: ControlServer | undefined
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'bagfs-control-'))
+  socketPath = join(dir, 'control.sock')
+})
+afterEach(async () => {
+  await server?.close()
+  server = undefined
+  await rm(dir, { recursive: true })
+})
+
+async function serve(some: Partial<ControlActions>): Promise<void> {
+  const none = (): never => {
+    throw new Error('This was not to be asked.')
+  }
+  const actions: ControlActions = {
+    leave: none,
+    status: none,
+    sync: none,
+    retry: none,
+    discard: none,
+    openContent: none,
+    verifyCache: none,
+    clearCache: none,
+    ...some,
+  }
+  server = await ControlServer.start({ actions, log: silentLogger }, { socketPath })
+}
+
+it('lets nobody else ask', async () => {
+  await serve({})
+  expect((await stat(socketPath)).mode & 0o777).toBe(0o600)
+})
+
+it('tells the status as it is, and nothing when the drive is dead', async () => {
+  await serve({ status: () => status })
+  expect(await askStatus(socketPath)).toEqual(status)
+  await server?.close()
+  server = undefined
+  expect(await askStatus(socketPath)).toBeUndefined()
+  expect(await askToLeave(socketPath, { now: false, onProgress: () => undefined })).toBe(undefined)
+})
+
+it('passes names and ids on whatever they hold', async () => {
+  const asked: unknown[] = []
+  await serve({
+    sync: ({ name, onProgress }) => {
+      asked.push(name)
+      onProgress(3)
+      return Promise.resolve([])
+    },
+    retry: (ids) => {
+      asked.push(ids)
+      return Promise.resolve(items)
+    },
+  })
+  const name = 'a&b=c?#%20 ü☃\n.txt'
+  const progress: number[] = []
+  const onProgress = (waiting: number): void => {
+    progress.push(waiting)
+  }
+  expect(await askToSync(socketPath, { name, onProgress })).toEqual([])
+  expect(await askToSync(socketPath, { onProgress })).toEqual([])
+  expect(await askOutbox(socketPath, 'retry', [name, 'x'])).toEqual(items)
+  expect(asked).toEqual([name, undefined, [name, 'x']])
+  expect(progress).toEqual([3, 3])
+})
+
+it('hands errors of the drive over as they are', async () => {
+  const error = new DriveError('busy', 'It is being sent.', { hint: 'Wait.' })
+  const fail = (): Promise<never> => Promise.reject(error)
+  await serve({ sync: fail, discard: fail, openContent: fail, verifyCache: fail, clearCache: fail })
+  const expected = { code: 'busy', message: 'It is being sent.', facts: { hint: 'Wait.' } }
+  const nothing = (): void => undefined
+  await expect(askToSync(socketPath, { onProgress: nothing })).rejects.toMatchObject(expected)
+  await expect(askOutbox(socketPath, 'discard', [])).rejects.toMatchObject(expected)
+  await expect(askContent(socketPath, 'x')).rejects.toMatchObject(expected)
+  await expect(askToVerify(socketPath, nothing)).rejects.toMatchObject(expected)
+  await expect(askToClearCache(socketPath)).rejects.toMatchObject(expected)
+})
+
+it('tells what a check found, with progress, and stops it when who asked has gone', async () => {
+  const report = { good: 1, unknown: 0, bad: ['b'], unreadable: [] }
+  let stopped: Promise<unknown> = Promise.resolve()
+  await serve({
+    verifyCache: async ({ onProgress, signal }) => {
+      onProgress(1)
+      if (report.good === 1) return report
+      stopped = new Promise((resolve) => {
+        signal.addEventListener('abort', resolve)
+      })
+      await stopped
+      return report
+    },
+  })
+  const checked: number[] = []
+  expect(await askToVerify(socketPath, (count) => checked.push(count))).toEqual(report)
+  expect(checked).toEqual([1])
+  report.good = 2
+  await new Promise<void>((resolve) => {
+    const asking = request({ socketPath, path: '/cache/verify', method: 'POST' }, (answer) => {
+      answer.once('data', () => {
+        asking.destroy()
+        resolve()
+      })
+      answer.on('error', () => undefined)
+    })
+    asking.on('error', () => undefined).end()
+  })
+  await stopped
+})
+
+it('streams content', async () => {
+  await serve({
+    openContent: (id) => Promise.resolve(Readable.from([Buffer.from(`content of ${id}`)])),
+  })
+  expect(await text(await askContent(socketPath, intentId(1)))).toBe(`content of ${intentId(1)}`)
+})
+
+it('says that it does not know what a later version asks', async () => {
+  await serve({})
+  const answer = await new Promise<{ code: number | undefined; body: string }>((resolve) => {
+    request({ socketPath, path: '/dance', method: 'POST' }, (response) => {
+      text(response).then(
+        (body) => {
+          resolve({ code: response.statusCode, body })
+        },
+        () => undefined,
+      )
+    }).end()
+  })
+  expect(answer.code).toBe(404)
+  expect(JSON.parse(answer.body)).toMatchObject({ code: 'unsupported' })
+})
+
+it('breaks off, and does not answer, when something else goes wrong', async () => {
+  await serve({ status: () => status, retry: () => Promise.reject(new Error('a bug')) })
+  await expect(askOutbox(socketPath, 'retry', [])).rejects.toMatchObject({ code: 'ECONNRESET' })
+  expect(await askStatus(socketPath)).toEqual(status)
+})
