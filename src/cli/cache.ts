@@ -1,0 +1,94 @@
+import type { Command } from '@commander-js/extra-typings'
+import type { VerifyReport } from '../control/protocol.ts'
+import { DriveError } from '../domain/errors.ts'
+import { withCache, type CacheAccess } from './cache-access.ts'
+import type { CommandContext } from './context.ts'
+import {
+  findPlaces,
+  mountpointOption,
+  stateDirOption,
+  titleOf,
+  type PlaceFlags,
+} from './drive-places.ts'
+import { createLogger } from './logging.ts'
+import type { Output } from './output.ts'
+import { describeCache } from './status-words.ts'
+
+const VERBS = ['stats', 'verify', 'clear'] as const
+
+/** Adds `bagfs cache`. */
+export function addCache(program: Command, { output }: CommandContext): void {
+  program
+    .command('cache')
+    .description('tell about, check or empty the content that is kept on this machine')
+    .argument('<what>', VERBS.join(', '))
+    .addOption(mountpointOption())
+    .addOption(stateDirOption())
+    .option('--json', 'print JSON')
+    .action(async (what, flags) => {
+      const verb = VERBS.find((each) => each === what)
+      if (verb === undefined) {
+        throw new DriveError('usage', `"${what}" is none of ${VERBS.join(', ')}.`)
+      }
+      const results = await forEachCache(output, flags, DO[verb])
+      if (flags.json === true) output.json(results.map(({ place, value }) => ({ place, ...value })))
+      else for (const { place, text } of results) output.line(`${place}: ${text}`)
+      if (results.some(({ failed }) => failed === true)) process.exitCode = 1
+    })
+}
+
+/** What was done to one cache. */
+interface Done {
+  readonly value: object
+  readonly text: string
+  readonly failed?: boolean
+}
+
+const DO: Readonly<Record<(typeof VERBS)[number], (cache: CacheAccess) => Promise<Done>>> = {
+  stats: async (cache) => {
+    const value = await cache.stats()
+    return { value, text: describeCache(value) }
+  },
+  clear: async (cache) => {
+    await cache.clear()
+    const value = await cache.stats()
+    const text =
+      value.bytes === 0 ? 'emptied' : `emptied, but for what is open: ${describeCache(value)}`
+    return { value, text }
+  },
+  verify: async (cache) => {
+    const value = await cache.verify(() => undefined)
+    const failed = value.bad.length + value.unreadable.length > 0
+    return { value, text: describeReport(value), failed }
+  },
+}
+
+/** `12 good, 3 without a known sum, 1 bad: they are downloaded again when read: 1a2b...` */
+function describeReport({ good, unknown, bad, unreadable }: VerifyReport): string {
+  const parts = [`${good} good`]
+  if (unknown > 0) parts.push(`${unknown} without a known sum`)
+  if (bad.length > 0) {
+    parts.push(`${bad.length} bad, set aside and downloaded again when read (${bad.join(', ')})`)
+  }
+  for (const { bagId, reason } of unreadable) parts.push(`${bagId} not readable: ${reason}`)
+  return parts.join(', ')
+}
+
+async function forEachCache(
+  output: Output,
+  flags: PlaceFlags,
+  task: (cache: CacheAccess) => Promise<Done>,
+): Promise<readonly (Done & { readonly place: string })[]> {
+  const write = (text: string): void => {
+    output.raw('stderr', text)
+  }
+  const log = createLogger({ level: 'warn', json: false }, { write, secrets: [] })
+  const places = await findPlaces(flags)
+  if (places.length === 0) output.note('There is no cache yet: nothing was ever mounted.')
+  const results = []
+  for (const place of places) {
+    const done = await withCache(place, log, task)
+    results.push({ ...done, place: titleOf(place) })
+  }
+  return results
+}

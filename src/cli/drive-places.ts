@@ -1,0 +1,126 @@
+import { realpath, readdir } from 'node:fs/promises'
+import { basename, dirname, join, resolve, sep } from 'node:path'
+import { Option } from '@commander-js/extra-typings'
+import { findDefaultPaths } from '../config/paths.ts'
+import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { askStatus } from '../control/client.ts'
+import type { DriveStatus } from '../control/protocol.ts'
+import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+
+/** A drive that answers. */
+export interface LiveDrive extends RunningDrive {
+  readonly status: DriveStatus
+}
+
+/** Where the changes and the cache of one account are: in a running drive, or on disk with none. */
+export type DrivePlace =
+  | { readonly kind: 'live'; readonly drive: LiveDrive }
+  | { readonly kind: 'idle'; readonly stateDir: string }
+
+export interface PlaceFlags {
+  readonly mountpoint?: string
+  readonly stateDir?: string
+}
+
+export const mountpointOption = (): Option<'--mountpoint <dir>'> =>
+  new Option('--mountpoint <dir>', 'the drive that is mounted there').conflicts('stateDir')
+
+export const stateDirOption = (): Option<'--state-dir <dir>'> =>
+  new Option('--state-dir <dir>', 'the accounts of this state directory, mounted or not')
+
+/** Drives that are mounted and answer. */
+export async function findLiveDrives(): Promise<readonly LiveDrive[]> {
+  const known = await new DriveRegistry(findRuntimeDir()).list()
+  const asked = await Promise.all(known.map(async (drive) => asLive(drive)))
+  return asked.filter((drive) => drive !== undefined)
+}
+
+/** The drive mounted at a path; rejects `usage` when there is none that answers. */
+export async function findLiveDrive(path: string): Promise<LiveDrive> {
+  const mountpoint = await absoluteMountpoint(path)
+  const known = await new DriveRegistry(findRuntimeDir()).find(mountpoint)
+  const live = known && (await asLive(known))
+  if (live === undefined) {
+    throw new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`)
+  }
+  return live
+}
+
+async function asLive(drive: RunningDrive): Promise<LiveDrive | undefined> {
+  const status = await askStatus(drive.socketPath)
+  return status === undefined ? undefined : { ...drive, status }
+}
+
+/**
+ * All accounts that flags mean: one mounted drive, those of a state directory, or (without flags)
+ * those of the default state directory and every drive that is mounted.
+ */
+export async function findPlaces(flags: PlaceFlags): Promise<readonly DrivePlace[]> {
+  if (flags.mountpoint !== undefined) {
+    return [{ kind: 'live', drive: await findLiveDrive(flags.mountpoint) }]
+  }
+  const live = await findLiveDrives()
+  const root = resolve(flags.stateDir ?? findDefaultPaths().stateDir)
+  const idle = await accountDirs(root, { mustExist: flags.stateDir !== undefined })
+  const isHere = ({ stateDir }: LiveDrive): boolean =>
+    flags.stateDir === undefined || (stateDir !== undefined && dirname(stateDir) === root)
+  const held = new Set(live.map(({ stateDir }) => stateDir))
+  return [
+    ...live.filter(isHere).map((drive) => ({ kind: 'live' as const, drive })),
+    ...idle
+      .filter((stateDir) => !held.has(stateDir))
+      .map((stateDir) => ({ kind: 'idle' as const, stateDir })),
+  ]
+}
+
+async function accountDirs(
+  root: string,
+  { mustExist }: { readonly mustExist: boolean },
+): Promise<readonly string[]> {
+  try {
+    const entries = await readdir(root, { withFileTypes: true })
+    const dirs = entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(root, name))
+    const isAccount = await Promise.all(dirs.map(holdsOutbox))
+    return dirs.filter((_, index) => isAccount[index])
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOENT') throw fromFileSystem(error, `Cannot read ${root}`)
+    if (!mustExist) return []
+    throw new DriveError('usage', `${root} does not exist.`)
+  }
+}
+
+async function holdsOutbox(dir: string): Promise<boolean> {
+  return (await readdir(dir)).includes('outbox')
+}
+
+/** A path with its links resolved, without touching its last part, which may be a dead mount. */
+export async function absoluteMountpoint(path: string): Promise<string> {
+  const full = resolve(path)
+  try {
+    return join(await realpath(dirname(full)), basename(full))
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOENT') throw error
+    throw new DriveError('usage', `${full} does not exist.`)
+  }
+}
+
+/** The drive that a path is in, with the name in its root that the path begins with. */
+export async function findDriveOf(
+  path: string,
+): Promise<{ readonly drive: LiveDrive; readonly name: string | undefined }> {
+  const full = await absoluteMountpoint(path)
+  for (const drive of await findLiveDrives()) {
+    if (full === drive.mountpoint) return { drive, name: undefined }
+    if (full.startsWith(drive.mountpoint + sep)) {
+      const [name] = full.slice(drive.mountpoint.length + 1).split(sep)
+      return { drive, name }
+    }
+  }
+  throw new DriveError('usage', `${full} is in no bagfs drive that is mounted.`)
+}
+
+/** What a place is called to people: its mountpoint, else its directory. */
+export function titleOf(place: DrivePlace): string {
+  return place.kind === 'live' ? place.drive.mountpoint : `${place.stateDir} (not mounted)`
+}

@@ -1,0 +1,95 @@
+import { CommanderError } from '@commander-js/extra-typings'
+import type { DriveErrorCode } from '../domain/errors.ts'
+import { DriveError } from '../domain/errors.ts'
+
+const FAILED = 1
+const USAGE = 2
+const NOT_ALLOWED = 3
+const NOT_FOUND = 4
+const NO_ANSWER = 5
+const NO_SPACE = 6
+const IN_USE = 7
+/** A bug of ours; `EX_SOFTWARE` of sysexits.h. */
+const BUG = 70
+/** What a shell reports for a program that Ctrl-C ended. */
+const INTERRUPTED = 130
+
+const EXIT_CODES: Readonly<Record<DriveErrorCode, number>> = {
+  usage: USAGE,
+  unauthorized: NOT_ALLOWED,
+  forbidden: NOT_ALLOWED,
+  'not-found': NOT_FOUND,
+  gone: NOT_FOUND,
+  unavailable: NO_ANSWER,
+  'timed-out': NO_ANSWER,
+  'no-space': NO_SPACE,
+  'local-disk-full': NO_SPACE,
+  busy: IN_USE,
+  locked: IN_USE,
+  interrupted: INTERRUPTED,
+  exists: FAILED,
+  'not-a-directory': FAILED,
+  'is-a-directory': FAILED,
+  'not-empty': FAILED,
+  'bad-handle': FAILED,
+  'bad-name': FAILED,
+  'name-too-long': FAILED,
+  invalid: FAILED,
+  'no-attribute': FAILED,
+  'not-permitted': FAILED,
+  'read-only': FAILED,
+  unsupported: FAILED,
+  'cross-device': FAILED,
+  'too-large': FAILED,
+  corrupt: FAILED,
+  'bad-request': FAILED,
+  rejected: FAILED,
+  'rate-limited': FAILED,
+  'server-error': FAILED,
+  'bad-answer': FAILED,
+  stale: 1,
+  'local-io': FAILED,
+}
+
+/** What to do about an error whose maker gave no hint of its own. */
+const HINTS: Partial<Readonly<Record<DriveErrorCode, string>>> = {
+  unauthorized: "Check the token; the service's dashboard gives a new one.",
+  forbidden: 'The token is good, but it does not allow this.',
+  unavailable: 'Check the URL and the network, then try again.',
+  'timed-out': 'The service is slow or unreachable; try again later.',
+  'no-space': 'Delete something from the account (bagfs rm), or get more capacity.',
+  'rate-limited': 'The service asks for a pause; try again later.',
+  'server-error': 'The service has a problem of its own; try again later.',
+  'bad-answer': 'Is this the URL of the service itself, without /api?',
+}
+
+/** How a command ends when it fails: what is printed, and the exit code. */
+export interface Failure {
+  readonly text: string
+  readonly exitCode: number
+}
+
+/** Puts any error into words: a DriveError as a sentence and a hint, everything else as a bug to report. */
+export function toFailure(error: unknown): Failure {
+  if (error instanceof DriveError) return { text: inWords(error), exitCode: EXIT_CODES[error.code] }
+  if (error instanceof CommanderError) return fromCommander(error)
+  const stack = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  return {
+    text: `bagfs: this is a bug in bagfs, please report it with the lines below.\n${stack}`,
+    exitCode: BUG,
+  }
+}
+
+/** The sentence and its hint, on a line each. */
+function inWords(error: DriveError): string {
+  const hint = error.facts.hint ?? HINTS[error.code]
+  return `bagfs: ${error.message}${hint === undefined ? '' : `\n  ${hint}`}`
+}
+
+/** Help and version leave by an error too, with exit code 0 and nothing more to say. */
+function fromCommander(error: CommanderError): Failure {
+  if (error.exitCode === 0) return { text: '', exitCode: 0 }
+  if (error.code === 'commander.help') return { text: '', exitCode: USAGE }
+  const sentence = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')
+  return { text: `bagfs: ${sentence} (see bagfs --help)`, exitCode: USAGE }
+}

@@ -1,0 +1,14 @@
+import { readFile } from 'node:fs/promises'
+import { systemErrorCode } from '../domain/errors.ts'
+import { parseMountinfo, type Mount } from './mountinfo.ts'
+
+/** What is mounted on a path, without touching the path; undefined where there is no mount table. */
+export async function findMount(path: string): Promise<Mount | undefined> {
+  try {
+    const mounts = parseMountinfo(await readFile('/proc/self/mountinfo', 'utf8'))
+    return mounts.findLast(({ mountpoint }) => mountpoint === path)
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}

@@ -1,0 +1,128 @@
+import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Command } from '@commander-js/extra-typings'
+import { fromFileSystem } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import { kindFromHead } from '../folder/detect.ts'
+import { tokenFileOption, urlOption, withAccount } from './account.ts'
+import type { AccountAccess } from './account.ts'
+import { chooseBags } from './choose-bags.ts'
+import type { CommandContext } from './context.ts'
+import { findDestination, publish } from './destination.ts'
+import type { Output } from './output.ts'
+import { withProgress } from './progress.ts'
+import { checkLength, saveDownload } from './save-download.ts'
+import type { SavedDownload } from './save-download.ts'
+import { unpackFolder } from './unpack-folder.ts'
+
+/** The bag to get. `name` is undefined for a bag that the listing does not have. */
+interface Wanted {
+  readonly bagId: BagId
+  readonly name: string | undefined
+  readonly size: number | undefined
+}
+
+export function addGet(program: Command, context: CommandContext): void {
+  program
+    .command('get')
+    .description('download a bag; a folder is unpacked')
+    .argument('<bag>', 'bag id, or a name (the newest of that name)')
+    .argument('[dest]', 'file or directory to write to, - for stdout (default: here, by its name)')
+    .option('--zip', 'keep a folder as the zip that it is stored as')
+    .addOption(urlOption())
+    .addOption(tokenFileOption())
+    .action((bag, dest, flags) =>
+      withAccount(context, flags, async (access) => {
+        const wanted = await findWanted(context.output, access, bag)
+        if (dest === '-') await stream(context.output, access, wanted)
+        else await save(context.output, access, wanted, { dest, keepZip: flags.zip === true })
+      }),
+    )
+}
+
+async function findWanted(output: Output, access: AccountAccess, text: string): Promise<Wanted> {
+  const { service, signal } = access
+  const chosen = chooseBags(await service.listFiles({ signal }), text)
+  if (chosen.by === 'id') {
+    return { bagId: chosen.bagId, name: chosen.record?.name, size: chosen.record?.size }
+  }
+  const [newest, ...older] = chosen.records
+  if (older.length > 0) {
+    output.note(`There are ${older.length + 1} bags named "${text}"; this is the newest.`)
+  }
+  return newest
+}
+
+/** To stdout the bag goes as it is stored; half of it is an error, whatever has been written by then. */
+async function stream(output: Output, access: AccountAccess, { bagId }: Wanted): Promise<void> {
+  const download = await access.service.download(bagId, { signal: access.signal })
+  const length = await output.pipe(download.body as AsyncIterable<Buffer>)
+  if (length !== undefined) checkLength(download, length)
+}
+
+async function save(
+  output: Output,
+  access: AccountAccess,
+  wanted: Wanted,
+  how: { readonly dest: string | undefined; readonly keepZip: boolean },
+): Promise<void> {
+  const destination = await findDestination(how.dest)
+  // Beside the destination, so that the last step is a rename.
+  const draft = await makeDraft(destination.directory)
+  try {
+    const content = join(draft, 'content')
+    const saved = await withProgress(
+      output,
+      { label: wanted.name ?? wanted.bagId, totalBytes: wanted.size },
+      (onProgress) => saveDownload(access, wanted.bagId, content, onProgress),
+    )
+    const recordName = wanted.name ?? saved.fileName ?? wanted.bagId
+    const isFolder = !how.keepZip && (await isFolderZip(content, saved, recordName))
+    if (isFolder) await unpack(content, draft, recordName, access.signal)
+    const path = await publish(join(draft, isFolder ? 'tree' : 'content'), destination, recordName)
+    output.line(path)
+  } finally {
+    await rm(draft, { recursive: true, force: true })
+  }
+}
+
+async function makeDraft(directory: string): Promise<string> {
+  try {
+    return await mkdtemp(join(directory, '.bagfs-get-'))
+  } catch (error) {
+    throw fromFileSystem(error, `Writing to ${directory}`)
+  }
+}
+
+/** As much as kindFromHead wants to see. */
+const HEAD_BYTES = 512
+
+async function isFolderZip(
+  path: string,
+  { contentType, fileName }: SavedDownload,
+  recordName: string,
+): Promise<boolean> {
+  const bytes = await readHead(path)
+  return kindFromHead({ bytes, contentType, fileName, recordName }) === 'folder'
+}
+
+async function readHead(path: string): Promise<Uint8Array> {
+  const file = await open(path, 'r')
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+async function unpack(
+  zip: string,
+  draft: string,
+  folderName: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const tree = join(draft, 'tree')
+  await mkdir(tree)
+  await unpackFolder(zip, tree, { folderName, signal })
+}

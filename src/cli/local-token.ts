@@ -1,0 +1,46 @@
+import { randomBytes } from 'node:crypto'
+import { link, mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { readTokenFile } from '../config/token.ts'
+import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+
+/** The token of an embedded service, and where it is kept. */
+export interface LocalToken {
+  readonly token: string
+  readonly path: string
+  /** True when it was made just now. */
+  readonly isNew: boolean
+}
+
+/**
+ * The token that is kept with an embedded service's data, made (0600) when there is none yet. It has to
+ * last as long as the data: each token is an account of its own.
+ */
+export async function keepLocalToken(
+  dataDir: string,
+  warn: (sentence: string) => void,
+): Promise<LocalToken> {
+  const path = join(dataDir, 'token')
+  const isNew = await makeTokenFile(dataDir, path)
+  return { token: await readTokenFile(path, warn), path, isNew }
+}
+
+/** Written aside and linked into place, so that nobody ever reads half a token or replaces one. */
+async function makeTokenFile(dataDir: string, path: string): Promise<boolean> {
+  const draft = `${path}.${randomBytes(6).toString('hex')}`
+  try {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 })
+    await writeFile(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
+    try {
+      await link(draft, path)
+      return true
+    } catch (error) {
+      if (systemErrorCode(error) === 'EEXIST') return false
+      throw error
+    } finally {
+      await rm(draft, { force: true })
+    }
+  } catch (error) {
+    throw fromFileSystem(error, `Making a token in ${dataDir}`)
+  }
+}

@@ -1,0 +1,70 @@
+import { pino } from 'pino'
+import type { LogLevel } from '../config/options.ts'
+import type { Logger } from '../domain/logger.ts'
+import { toPrintable } from './printable.ts'
+
+export interface LogSettings {
+  readonly level: LogLevel
+  /** One JSON object per line instead of lines for people. */
+  readonly json: boolean
+}
+
+export interface LoggingDeps {
+  /** Gets whole lines, with their line ends. */
+  readonly write: (text: string) => void
+  /** Texts that must never show, whatever field they hide in. */
+  readonly secrets: readonly string[]
+}
+
+const HIDDEN = '[hidden]'
+const SECRET_FIELDS = ['token', 'authorization', 'Authorization', 'x-authorization', 'headers']
+
+/** Shorter texts are no tokens, and hiding them would cut up ordinary words. */
+const SHORTEST_SECRET = 8
+
+/** Makes the log. Fields that carry a token are hidden by name, and the token itself wherever it shows up. */
+export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
+  const secrets = deps.secrets.filter((secret) => secret.length >= SHORTEST_SECRET)
+  const hide = (line: string): string =>
+    secrets.reduce((text, secret) => text.replaceAll(secret, HIDDEN), line)
+  const logger = pino(
+    {
+      level: settings.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths: SECRET_FIELDS.flatMap(atTwoDepths), censor: HIDDEN },
+      serializers: { error: pino.stdSerializers.err },
+    },
+    {
+      write: (line: string) => {
+        deps.write(hide(settings.json ? line : toHumanLine(line)))
+      },
+    },
+  )
+  return {
+    debug: logger.debug.bind(logger),
+    info: logger.info.bind(logger),
+    warn: logger.warn.bind(logger),
+    error: logger.error.bind(logger),
+  }
+}
+
+function atTwoDepths(field: string): readonly string[] {
+  const key = /^\w+$/.test(field) ? `.${field}` : `["${field}"]`
+  return [key.replace(/^\./, ''), `*${key}`]
+}
+
+/** `12:00:01 warn  The listing is old. age=5 url=...` */
+function toHumanLine(json: string): string {
+  const { level, time, msg, ...fields } = JSON.parse(json) as Readonly<Record<string, unknown>>
+  const clock = String(time).slice(11, 19)
+  const rest = Object.entries(fields).map(([name, value]) => ` ${name}=${toText(value)}`)
+  const lines = `${clock} ${String(level).padEnd(5)} ${String(msg)}${rest.join('')}`.split('\n')
+  return `${lines.map(toPrintable).join('\n  ')}\n`
+}
+
+function toText(value: unknown): string {
+  if (typeof value === 'object' && value !== null && 'stack' in value) return String(value.stack)
+  return typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value)
+}

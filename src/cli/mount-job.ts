@@ -1,0 +1,42 @@
+import type { MountSettings } from '../config/mount-settings.ts'
+import type { LogSettings } from './logging.ts'
+import type { RunDrive, RunDriveDeps } from './running-drive.ts'
+
+/** Which service a mount talks to: an account somewhere, or the embedded one with its data here. */
+export type ServiceChoice =
+  | { readonly kind: 'account'; readonly url: string; readonly token: string }
+  | { readonly kind: 'local'; readonly dataDir: string; readonly token: string }
+
+/** A mount as it is handed to the process that runs it; plain JSON. */
+export interface MountJob {
+  readonly drive: Omit<MountSettings, 'url' | 'token' | 'serviceKey'>
+  readonly service: ServiceChoice
+  readonly log: LogSettings
+}
+
+/** Runs a mount, with the embedded service beside it when it is a local one; resolves when it is unmounted. */
+export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<void> {
+  // Loads the FUSE library: only a mount may fail where there is none.
+  const { runDrive } = await import('./run-drive.ts')
+  const { service } = job
+  if (service.kind === 'account') {
+    const { url, token } = service
+    await runDrive({ ...job.drive, url, token, serviceKey: url }, deps)
+    return
+  }
+  await runWithLocalService(job, service, { ...deps, runDrive })
+}
+
+async function runWithLocalService(
+  { drive }: MountJob,
+  { dataDir, token }: Extract<ServiceChoice, { kind: 'local' }>,
+  { runDrive, ...deps }: RunDriveDeps & { readonly runDrive: RunDrive },
+): Promise<void> {
+  const { startLocalService } = await import('../local-service/server.ts')
+  const local = await startLocalService({ dataDir, tokens: [token] }, { log: deps.log })
+  try {
+    await runDrive({ ...drive, url: local.url, token, serviceKey: `local:${dataDir}` }, deps)
+  } finally {
+    await local.close()
+  }
+}

@@ -1,0 +1,27 @@
+/** A mounted file system, from `/proc/self/mountinfo` (proc(5)). */
+export interface Mount {
+  readonly mountpoint: string
+  /** Kind of file system, such as `ext4` or `fuse.sshfs`. */
+  readonly type: string
+  /** What is mounted, such as `/dev/sda1` or `bagfs`. */
+  readonly source: string
+}
+
+/** Reads the kernel's table of mounts; of several on one directory the last one is the one that shows. */
+export function parseMountinfo(text: string): readonly Mount[] {
+  return text.split('\n').flatMap((line) => {
+    const [before = '', after = ''] = line.split(' - ')
+    const mountpoint = before.split(' ')[4]
+    const [type = '', source = ''] = after.split(' ')
+    return mountpoint === undefined
+      ? []
+      : [{ mountpoint: decode(mountpoint), type, source: decode(source) }]
+  })
+}
+
+/** The kernel writes blanks, tabs, line ends and backslashes in octal. */
+function decode(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_whole, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  )
+}

@@ -1,0 +1,94 @@
+import { resolve, sep } from 'node:path'
+import { DriveError } from '../domain/errors.ts'
+import { findMount } from './find-mount.ts'
+import { probePath } from './probe-path.ts'
+import type { PathProbe } from './probe-path.ts'
+
+const PROBE_TIMEOUT_MS = 5_000
+
+export interface MountpointSettings {
+  /** As the person typed it. */
+  readonly path: string
+  /** Directories of bagfs itself: the drive must not hide them, nor lie in them. Absolute. */
+  readonly ownDirectories: readonly string[]
+  readonly timeoutMs?: number
+}
+
+/**
+ * Checks that a drive can be mounted at a path and gives its absolute path without symlinks.
+ * Rejects `usage` for a path that will not do and `busy` for one where something is mounted.
+ */
+export async function checkMountpoint(settings: MountpointSettings): Promise<string> {
+  const path = resolve(settings.path)
+  const probe = await probePath(path, settings.timeoutMs ?? PROBE_TIMEOUT_MS)
+  if (probe.is === 'silent' || (probe.is === 'error' && probe.code === 'ENOTCONN')) {
+    throw deadMount(path, probe)
+  }
+  if (probe.is === 'error') throw cannotUse(path, probe.code)
+  if (probe.is === 'something-else') throw new DriveError('usage', `${path} is not a directory.`)
+  const { realPath } = probe
+  await refuseMounted(realPath)
+  if (!probe.isEmpty) {
+    throw new DriveError('usage', `${path} is not empty.`, {
+      hint: 'A drive hides what is below it. Choose an empty directory.',
+    })
+  }
+  refuseOwnDirectories(realPath, settings.ownDirectories)
+  return realPath
+}
+
+function deadMount(path: string, probe: PathProbe): DriveError {
+  const what =
+    probe.is === 'silent'
+      ? 'has a mount on it that does not answer'
+      : 'has a dead mount on it (transport endpoint is not connected)'
+  return new DriveError('busy', `${path} ${what}.`, {
+    hint: `Take it away: bagfs umount --now ${path} (or fusermount -uz ${path})`,
+  })
+}
+
+function cannotUse(path: string, code: string): DriveError {
+  if (code === 'ENOENT') {
+    return new DriveError('usage', `${path} does not exist.`, { hint: `Make it: mkdir -p ${path}` })
+  }
+  if (code === 'ENOTDIR') return new DriveError('usage', `${path} is not a directory.`)
+  if (code === 'EACCES') {
+    return new DriveError('usage', `You have no access to ${path}.`)
+  }
+  return new DriveError('usage', `${path} cannot be used (${code}).`)
+}
+
+async function refuseMounted(path: string): Promise<void> {
+  const mount = await findMount(path)
+  if (mount === undefined) return
+  const { type, source } = mount
+  throw new DriveError('busy', `${path} has a file system on it already: ${source} (${type}).`, {
+    hint: unmountHint(path, type),
+  })
+}
+
+function unmountHint(path: string, type: string): string {
+  if (type === 'fuse.bagfs') return `Unmount it: bagfs umount ${path}`
+  return type.startsWith('fuse') ? `Unmount it: fusermount -u ${path}` : 'Choose another directory.'
+}
+
+function refuseOwnDirectories(path: string, ownDirectories: readonly string[]): void {
+  for (const own of ownDirectories) {
+    if (isWithin(own, path)) {
+      throw new DriveError('usage', `${path} would hide ${own}, where bagfs keeps its own data.`, {
+        hint: 'Choose another directory for one of them.',
+      })
+    }
+    if (isWithin(path, own)) {
+      throw new DriveError('usage', `${path} lies in ${own}, where bagfs keeps its own data.`, {
+        hint: 'Choose another directory for one of them.',
+      })
+    }
+  }
+}
+
+function isWithin(path: string, directory: string): boolean {
+  return (
+    path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep)
+  )
+}

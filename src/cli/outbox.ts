@@ -1,0 +1,178 @@
+import { open, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import type { Command } from '@commander-js/extra-typings'
+import type { OutboxItem } from '../control/protocol.ts'
+import { systemClock } from '../domain/clock.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { encodeName } from '../domain/names.ts'
+import type { CommandContext } from './context.ts'
+import {
+  findPlaces,
+  mountpointOption,
+  stateDirOption,
+  titleOf,
+  type DrivePlace,
+  type PlaceFlags,
+} from './drive-places.ts'
+import { createLogger } from './logging.ts'
+import { withOutbox, type OutboxAccess } from './outbox-access.ts'
+import type { Output } from './output.ts'
+import { describeItem } from './status-words.ts'
+
+type Verb = (typeof VERBS)[number]
+
+interface Flags extends PlaceFlags {
+  readonly to?: string
+  readonly yes?: boolean
+  readonly json?: boolean
+}
+
+const VERBS = ['list', 'retry', 'save', 'discard'] as const
+
+/** Adds `bagfs outbox`. */
+export function addOutbox(program: Command, context: CommandContext): void {
+  program
+    .command('outbox')
+    .description('list, retry, save or discard changes that the service does not have')
+    .argument('[what]', `${VERBS.join(', ')} (default: list)`)
+    .argument('[id...]', 'ids or names; without any, all (but for discard)')
+    .addOption(mountpointOption())
+    .addOption(stateDirOption())
+    .option('--to <dir>', 'where save puts the content (default: here)')
+    .option('--yes', 'discard without the content being kept anywhere')
+    .option('--json', 'print the list as JSON')
+    .action(async (what = 'list', ids, flags) => {
+      const verb = VERBS.find((each) => each === what)
+      if (verb === undefined) {
+        throw new DriveError('usage', `"${what}" is none of ${VERBS.join(', ')}.`)
+      }
+      await new OutboxCommand(context.output, flags).run(verb, ids)
+    })
+}
+
+class OutboxCommand {
+  readonly #output: Output
+  readonly #flags: Flags
+
+  constructor(output: Output, flags: Flags) {
+    this.#output = output
+    this.#flags = flags
+  }
+
+  async run(verb: Verb, ids: readonly string[]): Promise<void> {
+    const places = await findPlaces(this.#flags)
+    if (verb === 'list') await this.#list(places, ids)
+    else await this.#change(verb, places, ids)
+  }
+
+  async #list(places: readonly DrivePlace[], ids: readonly string[]): Promise<void> {
+    const listed = []
+    for (const place of places) {
+      const items = await this.#with(place, (outbox) => outbox.list())
+      listed.push({ place: titleOf(place), items: items.filter(isMeantBy(ids)) })
+    }
+    const count = listed.reduce((sum, { items }) => sum + items.length, 0)
+    if (ids.length > 0 && count === 0) throw nothingCalled(ids)
+    if (this.#flags.json === true) this.#output.json(listed)
+    else if (count === 0) this.#output.note('The outbox is empty: everything is stored.')
+    else for (const { place, items } of listed) this.#print(place, items)
+  }
+
+  #print(place: string, items: readonly OutboxItem[]): void {
+    if (items.length === 0) return
+    this.#output.line(`${place}:`)
+    const now = systemClock.now()
+    for (const item of items) this.#output.line(`  ${item.id}  ${describeItem(item, now)}`)
+  }
+
+  async #change(
+    verb: Exclude<Verb, 'list'>,
+    places: readonly DrivePlace[],
+    ids: readonly string[],
+  ): Promise<void> {
+    if (verb === 'discard') this.#refuseRashDiscard(ids)
+    let count = 0
+    for (const place of places) {
+      count += await this.#with(place, async (outbox) => {
+        const meant = (await outbox.list()).filter(isMeantBy(ids))
+        await this.#do(verb, outbox, meant)
+        return meant.length
+      })
+    }
+    if (count > 0) return
+    if (ids.length > 0) throw nothingCalled(ids)
+    this.#output.note('The outbox is empty: everything is stored.')
+  }
+
+  #refuseRashDiscard(ids: readonly string[]): void {
+    if (ids.length === 0) {
+      throw new DriveError('usage', 'Say what to discard, by the ids that bagfs outbox lists.')
+    }
+    if (this.#flags.yes === true) return
+    throw new DriveError('usage', 'Discarded content is lost for good.', {
+      hint: 'Add --yes to discard it; bagfs outbox save keeps a copy.',
+    })
+  }
+
+  async #do(
+    verb: Exclude<Verb, 'list'>,
+    outbox: OutboxAccess,
+    items: readonly OutboxItem[],
+  ): Promise<void> {
+    const ids = items.map(({ id }) => id)
+    if (ids.length === 0) return
+    if (verb === 'save') {
+      for (const item of items) if (item.kind === 'put') await this.#save(outbox, item)
+      return
+    }
+    const done = verb === 'retry' ? await outbox.retry(ids) : await outbox.discard(ids)
+    const word = verb === 'retry' ? 'To be tried again' : 'Discarded'
+    for (const { id, name } of done) this.#output.note(`${word}: ${name} (${id})`)
+  }
+
+  async #save(outbox: OutboxAccess, item: OutboxItem): Promise<void> {
+    const path = join(resolve(this.#flags.to ?? '.'), encodeName(item.name))
+    const content = await outbox.content(item.id)
+    const file = await openNew(path)
+    try {
+      await pipeline(content, file.createWriteStream())
+    } catch (error) {
+      await rm(path, { force: true })
+      throw fromFileSystem(error, `Cannot write ${path}`)
+    }
+    this.#output.line(path)
+  }
+
+  #with<Result>(
+    place: DrivePlace,
+    task: (outbox: OutboxAccess) => Promise<Result>,
+  ): Promise<Result> {
+    const write = (text: string): void => {
+      this.#output.raw('stderr', text)
+    }
+    const log = createLogger({ level: 'warn', json: false }, { write, secrets: [] })
+    return withOutbox(place, log, task)
+  }
+}
+
+async function openNew(path: string) {
+  try {
+    return await open(path, 'wx', 0o600)
+  } catch (error) {
+    if (systemErrorCode(error) === 'EEXIST') {
+      throw new DriveError('exists', `${path} exists already.`, {
+        hint: 'Choose another directory with --to.',
+      })
+    }
+    throw fromFileSystem(error, `Cannot write ${path}`)
+  }
+}
+
+function isMeantBy(ids: readonly string[]): (item: OutboxItem) => boolean {
+  return ({ id, name }) => ids.length === 0 || ids.includes(id) || ids.includes(name)
+}
+
+function nothingCalled(ids: readonly string[]): DriveError {
+  return new DriveError('not-found', `The outbox has nothing called ${ids.join(' or ')}.`)
+}

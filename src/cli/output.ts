@@ -1,0 +1,79 @@
+import { once } from 'node:events'
+import type { Writable } from 'node:stream'
+import { systemErrorCode } from '../domain/errors.ts'
+import { toPrintable, toPrintableJson } from './printable.ts'
+
+export interface OutputStreams {
+  readonly stdout: Writable
+  readonly stderr: Writable & { readonly isTTY?: boolean }
+}
+
+/** The only writer of stdout and stderr. Results go to stdout, everything said about them to stderr. */
+export class Output {
+  readonly #streams: OutputStreams
+  #stdoutIsGone = false
+
+  constructor(streams: OutputStreams) {
+    this.#streams = streams
+    streams.stdout.on('error', (error) => {
+      this.#onStdoutError(error)
+    })
+  }
+
+  /** A line of the result. */
+  line(text: string): void {
+    if (!this.#stdoutIsGone) this.#streams.stdout.write(`${toPrintable(text)}\n`)
+  }
+
+  /** The result as JSON. */
+  json(value: unknown): void {
+    if (!this.#stdoutIsGone) this.#streams.stdout.write(`${toPrintableJson(value)}\n`)
+  }
+
+  /** Something to tell the person; may have several lines. */
+  note(text: string): void {
+    const lines = text.split('\n').map((line) => `${toPrintable(line)}\n`)
+    this.#streams.stderr.write(lines.join(''))
+  }
+
+  /** Text made by commander or the log, which is safe already. */
+  raw(to: 'stdout' | 'stderr', text: string): void {
+    if (to === 'stderr' || !this.#stdoutIsGone) this.#streams[to].write(text)
+  }
+
+  /** Passes bytes on to stdout as they are; resolves with their number, or undefined when the reader has left (`| head`). */
+  async pipe(source: AsyncIterable<Buffer>): Promise<number | undefined> {
+    const { stdout } = this.#streams
+    let length = 0
+    for await (const chunk of source) {
+      if (this.#stdoutIsGone) return undefined
+      length += chunk.length
+      if (!stdout.write(chunk) && !(await drained(stdout))) return undefined
+    }
+    return length
+  }
+
+  /** The terminal that progress may be drawn on, if there is one. */
+  get terminal(): Writable | undefined {
+    return this.#streams.stderr.isTTY === true ? this.#streams.stderr : undefined
+  }
+
+  #onStdoutError(error: Error): void {
+    this.#stdoutIsGone = true
+    if (systemErrorCode(error) !== 'EPIPE') {
+      this.note(`bagfs: writing the result failed: ${error.message}`)
+      process.exitCode = 1
+    }
+  }
+}
+
+/** Waits until a stream takes more; false when its reader has left. */
+async function drained(stream: Writable): Promise<boolean> {
+  try {
+    await once(stream, 'drain')
+    return true
+  } catch (error) {
+    if (systemErrorCode(error) === 'EPIPE') return false
+    throw error
+  }
+}

@@ -1,0 +1,335 @@
+import { join } from 'node:path'
+import { readCrashPoint } from '../config/crash-point.ts'
+import type { MountSettings } from '../config/mount-settings.ts'
+import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { hasDesktop } from '../config/desktop.ts'
+import { DriveRegistry } from '../control/registry.ts'
+import { ControlServer, type ControlActions } from '../control/server.ts'
+import { BagCache } from '../content/bag-cache.ts'
+import { systemClock } from '../domain/clock.ts'
+import { canPass, DriveError } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { Account } from '../domain/record.ts'
+import { InflatedFiles } from '../drive/folder/inflated-files.ts'
+import { Drive } from '../drive/drive.ts'
+import type { Bridge } from '../kernel/bridge.ts'
+import { createBridge } from '../kernel/create-bridge.ts'
+import { Listing } from '../namespace/listing.ts'
+import { Outbox } from '../outbox/outbox.ts'
+import type { StepListener } from '../outbox/steps.ts'
+import type { UploaderDeps } from '../outbox/ports.ts'
+import { Uploader } from '../outbox/uploader.ts'
+import type { DriveService } from '../service/drive-service.ts'
+import { withBreaker } from '../service/breaker.ts'
+import { createHttpService } from '../service/http-service.ts'
+import {
+  recallAuthHeader,
+  recallUid,
+  rememberAuthHeader,
+  rememberUid,
+  stateDirFor,
+} from '../state/accounts.ts'
+import { FactsStore } from '../state/facts-store.ts'
+import { ListingStore } from '../state/listing-store.ts'
+import { acquireLock } from '../state/lock.ts'
+import { makeCrashHook } from './crash-hook.ts'
+import { DriveActions } from './drive-actions.ts'
+import { Leaving } from './leave.ts'
+import { attachMadeDirectories, type SelfReport } from './made-directories.ts'
+import { Notifier, notifySend } from './notify.ts'
+import type { RunDriveDeps } from './running-drive.ts'
+
+/** How long the service may take to list what it has taken. */
+const LISTING_LAG_MS = 15_000
+/** How long the listing may disagree with what the service confirmed before it is believed. */
+const BELIEVE_LISTING_MS = 10 * 60_000
+const HOLD_MS = 60_000
+/** Content taken out of zips may have this part of the cache's size on top of it. */
+const INFLATED_SHARE = 4
+const UPLOADS = {
+  concurrency: 8,
+  retryBaseMs: 1_000,
+  retryMaxMs: 5 * 60_000,
+  listingLagMs: LISTING_LAG_MS,
+}
+const LONGEST_SOCKET_PATH = 100
+
+/** What a running drive holds, in the order in which it is let go. */
+type Release = () => Promise<void>
+
+/** The one place that builds a drive: mounts it; resolves when it has been unmounted, however that came about. */
+export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Promise<void> {
+  const releases: Release[] = []
+  try {
+    const parts = await build(settings, deps, releases)
+    await serve(settings, deps, parts, releases)
+  } finally {
+    for (const release of releases.reverse()) await release()
+  }
+}
+
+interface Parts {
+  readonly stateDir: string
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly drive: Drive
+  readonly bridge: Bridge
+  readonly cache: BagCache
+  readonly facts: FactsStore
+  readonly report: SelfReport
+}
+
+async function build(
+  settings: MountSettings,
+  { log, stopSignal }: RunDriveDeps,
+  releases: Release[],
+): Promise<Parts> {
+  const clock = systemClock
+  const service = await openService(settings, log)
+  releases.push(() => service.close())
+  const { stateDir, uid, account } = await findStateDir(settings, { service, log, stopSignal })
+  const steps = stepListener(log)
+  const state = await openState(stateDir, { log, ...steps }, releases)
+  const { facts, outbox } = state
+  const cache = await openCache(settings, { service, log, clock, facts }, stateDir, releases)
+  const inflated = await InflatedFiles.open({
+    dir: join(stateDir, 'inflated'),
+    maxBytes: Math.ceil(settings.cacheBytes / INFLATED_SHARE),
+  })
+  const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
+  const later: { drive: Drive | undefined } = { drive: undefined }
+  const uploader = new Uploader(
+    { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...asked(later) },
+    { ...UPLOADS, durable: settings.writeBack },
+  )
+  releases.push(() => uploader.close())
+  const drive = new Drive(
+    { service, listing, cache, inflated, outbox, uploader, facts, clock, log },
+    {
+      writeBack: settings.writeBack,
+      readOnly: settings.readOnly,
+      description: settings.description,
+      fileMode: 0o666 & ~settings.umask,
+      directoryMode: 0o777 & ~settings.umask,
+      holdMs: HOLD_MS,
+      folderSettleMs: settings.folderSettleMs,
+      maxEntryBytes: settings.cacheBytes,
+      listingLagMs: BELIEVE_LISTING_MS,
+      ...(account === undefined ? {} : { account }),
+    },
+  )
+  later.drive = drive
+  releases.push(() => drive.close())
+  const parts = { drive, cache, facts, outbox, uploader }
+  const about = aboutDrive(settings, uid)
+  const report = attachMadeDirectories({ ...parts, service, listing, clock }, about)
+  if (hasDesktop()) {
+    const notifier = new Notifier({ outbox, clock, show: notifySend(log) }, settings)
+    releases.push(() => notifier.close())
+  }
+  const bridge = await createBridge({ drive, log }, settings)
+  return { ...parts, stateDir, bridge, report }
+}
+
+function aboutDrive({ mountpoint, url, writeBack, readOnly }: MountSettings, account: string) {
+  const mode = readOnly ? 'read-only' : writeBack ? 'back' : 'through'
+  return { mountpoint, pid: process.pid, service: url, account, mode } as const
+}
+
+/** What the uploader asks the drive, which is built after it. */
+function asked(later: { drive: Drive | undefined }): Pick<UploaderDeps, 'isShown' | 'folders'> {
+  const folders = (): Drive['folders'] => {
+    if (later.drive === undefined) throw new DriveError('stale', 'The drive is not built yet.')
+    return later.drive.folders
+  }
+  return {
+    isShown: (bagId) => later.drive?.shows(bagId) === true,
+    folders: {
+      pack: (put, path, signal) => folders().pack(put, path, signal),
+      committed: (put, bagId) => folders().committed(put, bagId),
+    },
+  }
+}
+
+interface State {
+  readonly facts: FactsStore
+  readonly outbox: Outbox
+}
+
+/** Nobody listens, but in crash tests. */
+function stepListener(log: Logger): { readonly onStep?: StepListener } {
+  const point = readCrashPoint()
+  return point === undefined ? {} : { onStep: makeCrashHook(point, log) }
+}
+
+async function openState(
+  stateDir: string,
+  deps: { readonly log: Logger; readonly onStep?: StepListener },
+  releases: Release[],
+): Promise<State> {
+  const lock = await acquireLock(stateDir)
+  releases.push(() => lock.release())
+  const facts = await FactsStore.open(deps, { dir: stateDir })
+  releases.push(() => facts.close())
+  const outbox = await Outbox.open(
+    { clock: systemClock, ...deps },
+    { dir: join(stateDir, 'outbox') },
+  )
+  releases.push(() => outbox.close())
+  return { facts, outbox }
+}
+
+async function openCache(
+  settings: MountSettings,
+  deps: Parameters<typeof BagCache.open>[0],
+  stateDir: string,
+  releases: Release[],
+): Promise<BagCache> {
+  const cache = await BagCache.open(deps, {
+    dir: join(stateDir, 'cache'),
+    maxBytes: settings.cacheBytes,
+    minFreeBytes: settings.minFreeBytes,
+    graceMs: 5_000,
+    resumeTries: 5,
+  })
+  releases.push(() => cache.close())
+  return cache
+}
+
+async function openListing(
+  settings: MountSettings,
+  deps: { readonly service: DriveService; readonly log: Logger; readonly facts: FactsStore },
+  stateDir: string,
+  releases: Release[],
+): Promise<Listing> {
+  const listing = await Listing.open(
+    {
+      service: deps.service,
+      log: deps.log,
+      clock: systemClock,
+      store: new ListingStore(stateDir),
+      kindOf: (bagId) => deps.facts.get(bagId)?.kind,
+    },
+    { ttlMs: settings.listingTtlMs, waitMs: 1_000 },
+  )
+  releases.push(() => listing.close())
+  return listing
+}
+
+async function openService(settings: MountSettings, log: Logger): Promise<DriveService> {
+  const { stateDir, serviceKey, url, token, timeoutMs } = settings
+  const authHeader = await recallAuthHeader(stateDir, serviceKey, token)
+  const service = createHttpService(
+    { log, clock: systemClock },
+    {
+      baseUrl: url,
+      token,
+      connectTimeoutMs: timeoutMs,
+      metadataTimeoutMs: timeoutMs,
+      firstByteTimeoutMs: 3 * timeoutMs,
+      stallTimeoutMs: 3 * timeoutMs,
+      ...(authHeader === undefined ? {} : { authHeader }),
+      onAuthHeader: (header) => {
+        rememberAuthHeader(stateDir, serviceKey, token, header).catch((error: unknown) => {
+          log.warn({ error: String(error) }, 'The header of the token could not be remembered.')
+        })
+      },
+    },
+  )
+  return withBreaker(service, { clock: systemClock, log })
+}
+
+/** One state directory per account; without network, the one that this token had before. */
+async function findStateDir(
+  { stateDir, serviceKey, token }: MountSettings,
+  deps: Pick<RunDriveDeps, 'log' | 'stopSignal'> & { readonly service: DriveService },
+): Promise<{ readonly stateDir: string; readonly uid: string; readonly account?: Account }> {
+  try {
+    const account = await deps.service.getAccount({ signal: deps.stopSignal })
+    await rememberUid(stateDir, serviceKey, token, account.uid)
+    const { uid } = account
+    return { stateDir: stateDirFor(stateDir, serviceKey, uid), uid, account }
+  } catch (error) {
+    refuseStopped(deps.stopSignal)
+    const uid = canPass(error) ? await recallUid(stateDir, serviceKey, token) : undefined
+    if (uid === undefined) throw error
+    deps.log.warn({ error: String(error) }, 'The service does not answer: mounting what is known.')
+    return { stateDir: stateDirFor(stateDir, serviceKey, uid), uid }
+  }
+}
+
+async function serve(
+  settings: MountSettings,
+  deps: RunDriveDeps,
+  parts: Parts,
+  releases: Release[],
+): Promise<void> {
+  const { stateDir, drive, bridge, uploader } = parts
+  const { log, onProgress } = deps
+  refuseStopped(deps.stopSignal)
+  await Promise.race([drive.start(), aborted(deps.stopSignal)])
+  refuseStopped(deps.stopSignal)
+  const leaving = new Leaving({ ...parts, clock: systemClock, log })
+  const actions = controlActions(parts, leaving)
+  await openControl({ actions, log }, { stateDir, mountpoint: settings.mountpoint }, releases)
+  await bridge.mount()
+  uploader.start()
+  deps.nowSignal.addEventListener('abort', () => {
+    leaving.hurry()
+  })
+  if (deps.nowSignal.aborted) leaving.hurry()
+  deps.onReady({ mountpoint: settings.mountpoint, pid: process.pid })
+  const stopped = aborted(deps.stopSignal).then(() => leaving.unmountForSignal(onProgress))
+  await Promise.race([bridge.unmounted, stopped])
+  const kept = await leaving.drain(onProgress)
+  log.info(
+    { kept },
+    kept === 0 ? 'Left; everything is stored.' : 'Left; changes wait in the outbox.',
+  )
+}
+
+function controlActions(parts: Parts, leaving: Leaving): ControlActions {
+  const others = new DriveActions({ ...parts, ...parts.report, clock: systemClock })
+  const leave: ControlActions['leave'] = async (options) => {
+    if (options.now) leaving.hurry()
+    await leaving.unmount({ lazy: options.now })
+    return leaving.drain(options.onProgress)
+  }
+  return Object.assign(others, { leave })
+}
+
+/** The socket lies in the state directory, unless its path is too long for the kernel. */
+async function openControl(
+  deps: { readonly actions: ControlActions; readonly log: Logger },
+  where: { readonly stateDir: string; readonly mountpoint: string },
+  releases: Release[],
+): Promise<void> {
+  const runtimeDir = findRuntimeDir()
+  const inState = join(where.stateDir, 'control.sock')
+  const inRuntime = join(runtimeDir, `${process.pid}.sock`)
+  const socketPath = inState.length <= LONGEST_SOCKET_PATH ? inState : inRuntime
+  const server = await ControlServer.start(deps, { socketPath })
+  releases.push(() => server.close())
+  const registry = new DriveRegistry(runtimeDir)
+  await registry.add({ ...where, socketPath, pid: process.pid })
+  releases.push(() => registry.remove(where.mountpoint))
+}
+
+function refuseStopped({ aborted }: AbortSignal): void {
+  if (aborted) throw new DriveError('interrupted', 'Interrupted before mounting.')
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else {
+      signal.addEventListener(
+        'abort',
+        () => {
+          resolve()
+        },
+        { once: true },
+      )
+    }
+  })
+}

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest'
+import { createLogger } from '../../../src/cli/logging.ts'
+import type { LogSettings } from '../../../src/cli/logging.ts'
+import { DriveError } from '../../../src/domain/errors.ts'
+
+const SECRET = 'a-very-secret-token'
+
+function logged(settings: LogSettings): { lines: string[]; log: ReturnType<typeof createLogger> } {
+  const lines: string[] = []
+  const write = (text: string): void => {
+    lines.push(text)
+  }
+  return { lines, log: createLogger(settings, { write, secrets: [SECRET] }) }
+}
+
+test.each([true, false])('the token shows in no field, message or stack (json: %s)', (json) => {
+  const { lines, log } = logged({ level: 'debug', json })
+  log.debug({ token: SECRET, headers: { authorization: `Bearer ${SECRET}` } }, 'sent')
+  log.info({ settings: { token: SECRET }, url: `http://x/?t=${SECRET}` }, `with ${SECRET}`)
+  log.error({ error: new Error(`failed for ${SECRET}`) }, 'failed')
+  expect(lines).toHaveLength(3)
+  expect(lines.join('')).not.toContain(SECRET)
+})
+
+test('fields that carry tokens are hidden by their names, whatever they hold', () => {
+  const { lines, log } = logged({ level: 'info', json: true })
+  log.info({ token: 'another', nested: { token: 'another', 'x-authorization': 'another' } }, 'x')
+  expect(lines.join('')).not.toContain('another')
+})
+
+test('a line for people is one line with time, level, message and fields', () => {
+  const { lines, log } = logged({ level: 'info', json: false })
+  log.warn({ bagId: 'ab12', name: 'two words\n\u001b[31m' }, 'The listing is old.')
+  expect(lines).toHaveLength(1)
+  expect(lines[0]).toMatch(
+    /^\d\d:\d\d:\d\d warn {2}The listing is old\. bagId=ab12 name="two words\\n\\u001b\[31m"\n$/,
+  )
+})
+
+test('lines below the level are left out', () => {
+  const { lines, log } = logged({ level: 'warn', json: false })
+  log.info({}, 'quiet')
+  log.error({}, 'loud')
+  expect(lines).toEqual([expect.stringContaining('loud')])
+})
+
+test('an error shows with its code and its stack on indented lines', () => {
+  const { lines, log } = logged({ level: 'info', json: false })
+  log.error({ error: new DriveError('timed-out', 'No answer in 10 s.') }, 'Failed.')
+  expect(lines[0]).toContain('No answer in 10 s.')
+  expect(
+    lines[0]
+      ?.split('\n')
+      .slice(1, -1)
+      .every((line) => line.startsWith('  ')),
+  ).toBe(true)
+})
