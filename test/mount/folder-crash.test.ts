@@ -1,0 +1,235 @@
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { MountedDrive, TestService } from '../support/mounted-drive.ts'
+import { unpackFolder } from '../support/unpacked.ts'
+
+/** What is done in a drive and in a plain directory; each may be done again from the start. */
+interface Work {
+  readonly title: string
+  readonly given: string
+  readonly command: string
+}
+
+const MAKE_TREE =
+  'mkdir -p src/sub/deep; for i in $(seq 18); do echo "file $i" > src/f$i; done; echo s > src/sub/s; echo d > src/sub/deep/d; ln -s ../f1 src/sub/link; chmod 640 src/f2; touch -d 2024-02-03 src/f3'
+
+const WORKS: readonly Work[] = [
+  { title: 'cp -a of 20 files', given: 'true', command: 'cp -aT ../src F' },
+  {
+    title: 'edits in a stored folder',
+    given: 'cp -a ../src F',
+    command:
+      'echo more > F/f1; rm -f F/f5; mkdir -p F/new; [ -e F/new/f6 ] || mv F/f6 F/new/f6; cp -p ../src/f7 F/tmp~; mv F/tmp~ F/f8; chmod 600 F/f9; ln -sfn f1 F/l; echo end > F/sub/deep/e',
+  },
+]
+
+const STEPS = [
+  ...['add.written', 'update.written:1', 'update.written:2', 'update.written:3'],
+  ...['update.written:4', 'folder.packed', 'upload.begin', 'upload.answered', 'cache.taken'],
+]
+const STEPS_OF_REPLACING = ['delete.answered', 'folder.led']
+
+class Run {
+  readonly dir: string
+  readonly service: TestService
+  readonly #drives: MountedDrive[] = []
+
+  private constructor(dir: string, service: TestService) {
+    this.dir = dir
+    this.service = service
+  }
+
+  static async start(): Promise<Run> {
+    const dir = mkdtempSync(join(tmpdir(), 'bagfs-folder-crash-'))
+    const run = new Run(dir, await TestService.start(join(dir, 'service')))
+    mkdirSync(join(dir, 'plain'))
+    await run.plain(`cd ..; ${MAKE_TREE}`)
+    return run
+  }
+
+  async mount(crashAt?: string, ...args: string[]): Promise<MountedDrive> {
+    const { service, dir } = this
+    const drive = await MountedDrive.mount(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint: join(dir, 'drive'), stateDir: join(dir, 'state') },
+      ['--listing-ttl', '60s', '--folder-settle', '50ms', ...args],
+      crashAt === undefined ? {} : { BAGFS_CRASH_AT: crashAt },
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
+  async plain(command: string): Promise<void> {
+    await execa('bash', ['-ec', command], { cwd: join(this.dir, 'plain') })
+  }
+
+  async compare(one: string, other: string): Promise<void> {
+    const list = `find . -mindepth 1 -printf '%P %y %m %l\\n' | sort`
+    const options = { cwd: this.dir }
+    await execa('diff', ['-r', '--no-dereference', one, other], options)
+    const trees = await Promise.all(
+      [one, other].map((dir) => execa('bash', ['-ec', `cd ${dir}; ${list}`], options)),
+    )
+    expect(trees[1]?.stdout).toBe(trees[0]?.stdout)
+  }
+
+  async end(): Promise<void> {
+    for (const drive of this.#drives) await drive.kill()
+    await this.service.close()
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}
+
+async function died(drive: MountedDrive): Promise<boolean> {
+  const { process } = drive
+  if (process.exitCode === null && process.signalCode === null) {
+    await once(process, 'exit', { signal: AbortSignal.timeout(15_000) })
+  }
+  return process.signalCode === 'SIGKILL'
+}
+
+/** Appends to a file and keeps it open; a shell would close a copy of its descriptor. */
+function holdOpen(drive: MountedDrive, path: string, text: string) {
+  const program =
+    'import os,sys,time; fd = os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY); os.write(fd, sys.argv[2].encode()); time.sleep(60)'
+  return execa('python3', ['-c', program, path, text], { cwd: drive.path, reject: false })
+}
+
+/** Kills the drive at a step of the work, and lets the next mount do it to its end. */
+async function crash({ given, command }: Work, step: string): Promise<void> {
+  const run = await Run.start()
+  try {
+    await run.plain(`${given}; ${command}`)
+    const before = await run.mount()
+    await before.sh(given)
+    await before.leave()
+    const drive = await run.mount(step)
+    const isDone = await drive.sh(command).then(
+      () => true,
+      () => false,
+    )
+    expect(await died(drive)).toBe(true)
+    await drive.kill()
+    const after = await run.mount()
+    // What was told to be done is there; what was not is done again.
+    if (!isDone) await after.sh(command)
+    await run.compare('plain/F', 'drive/F')
+    expect(await after.sh('ls')).toBe('F\n')
+    await after.leave()
+    expect((await run.service.list()).map(({ filename }) => filename)).toHaveLength(1)
+    await unpackFolder(run.service, 'F', join(run.dir, 'unpacked'))
+    await run.compare('plain/F', 'unpacked')
+    rmSync(join(run.dir, 'state'), { recursive: true })
+    await run.mount()
+    await run.compare('plain/F', 'drive/F')
+  } finally {
+    await run.end()
+  }
+}
+
+describe.runIf(canMount())('a drive killed while a folder is stored', () => {
+  for (const work of WORKS) {
+    const steps = work.given === 'true' ? STEPS : [...STEPS, ...STEPS_OF_REPLACING]
+    it.each(steps)(`loses nothing of ${work.title}, at %s`, (step) => crash(work, step))
+  }
+
+  it('content of a killed program never gets into a new file', async () => {
+    const run = await Run.start()
+    try {
+      const drive = await run.mount()
+      await drive.sh('mkdir F; echo kept > F/kept')
+      const writer = holdOpen(drive, 'F/open', 'x'.repeat(1000))
+      await expect.poll(() => drive.sh('stat -c %s F/open')).toBe('1000\n')
+      await drive.kill()
+      writer.kill('SIGKILL')
+      await writer
+      const after = await run.mount()
+      await after.sh('printf short > F/new')
+      expect(await after.sh('cat F/new; ls F')).toBe('shortkept\nnew\n')
+    } finally {
+      await run.end()
+    }
+  })
+
+  it('a file that is being written when its folder is stored stays as it was closed', async () => {
+    const run = await Run.start()
+    try {
+      const drive = await run.mount()
+      await drive.sh('mkdir F; echo old > F/log; echo 1 > F/other')
+      await expect.poll(() => run.service.uploads()).toHaveLength(1)
+      const writer = holdOpen(drive, 'F/log', 'new\n')
+      await expect.poll(() => drive.sh('cat F/log')).toBe('old\nnew\n')
+      await drive.sh('echo 2 > F/other')
+      await expect.poll(() => run.service.deletes(), { timeout: 10_000 }).toBe(1)
+      await unpackFolder(run.service, 'F', join(run.dir, 'unpacked'))
+      expect((await execa('cat', [join(run.dir, 'unpacked/log')])).stdout).toBe('old')
+      await drive.kill()
+      writer.kill('SIGKILL')
+      await writer
+      const after = await run.mount()
+      expect(await after.sh('cat F/log F/other')).toBe('old\n2\n')
+    } finally {
+      await run.end()
+    }
+  })
+
+  it('a folder that somebody else replaced meanwhile is kept beside ours', async () => {
+    const run = await Run.start()
+    try {
+      const drive = await run.mount(undefined, '--folder-settle', '1s', '--listing-ttl', '50ms')
+      await drive.sh('mkdir F; echo old > F/a')
+      await expect.poll(() => run.service.uploads(), { timeout: 10_000 }).toHaveLength(1)
+      const [record] = await run.service.list()
+      const bagId = record?.bag_id ?? ''
+      await run.plain('mkdir G; echo theirs > G/theirs; cd G; zip -qr ../g.zip .')
+      const theirs = readFileSync(join(run.dir, 'plain/g.zip'))
+      await drive.sh('echo ours > F/ours')
+      const id = await run.service.upload('F', theirs)
+      await run.service.delete(bagId)
+      await drive.leave()
+      const left = await run.service.list()
+      expect(left.map(({ filename }) => filename.replace(/\.zip$/, ''))).toEqual(['F', 'F'])
+      expect(left.map(({ bag_id }) => bag_id)).toContain(id)
+      const after = await run.mount(undefined, '--listing-ttl', '50ms')
+      expect(await after.sh('ls -F; cat */a */ours */theirs')).toContain('old\nours\ntheirs\n')
+    } finally {
+      await run.end()
+    }
+  })
+
+  it('directories looked into and folders renamed while they are stored stay whole', async () => {
+    const run = await Run.start()
+    try {
+      const first = await run.mount()
+      await first.sh('cp -a ../src F')
+      await first.leave()
+      rmSync(join(run.dir, 'state'), { recursive: true })
+      run.service.proxy.add({
+        match: { method: 'POST', path: /upload/ },
+        fault: { latencyMs: 1_000 },
+      })
+      const drive = await run.mount()
+      run.service.forgetEvents()
+      await drive.sh('echo 1 > F/one')
+      await expect
+        .poll(() => run.service.proxy.requests.filter(({ method }) => method === 'POST').length)
+        .toBe(2)
+      await drive.sh('cat F/sub/s F/sub/deep/d; echo 2 > F/two; mv F G; echo 3 > G/sub/deep/three')
+      await run.plain(
+        'cp -a ../src F; for i in 1:one 2:two 3:sub/deep/three; do echo ${i%:*} > F/${i#*:}; done',
+      )
+      await run.compare('plain/F', 'drive/G')
+      await drive.leave()
+      expect((await run.service.list()).map(({ filename }) => filename)).toHaveLength(1)
+      await unpackFolder(run.service, 'G', join(run.dir, 'unpacked'))
+      await run.compare('plain/F', 'unpacked')
+    } finally {
+      await run.end()
+    }
+  })
+})

@@ -1,0 +1,182 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+
+describe.runIf(canMount())('folders of a mounted drive', () => {
+  let bench: Bench
+  let drive: MountedDrive
+  let outside: string
+  beforeEach(async () => {
+    bench = await Bench.start()
+    outside = join(bench.dir, 'outside')
+    mkdirSync(outside)
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  const mount = async (...args: string[]): Promise<void> => {
+    drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '200ms', ...args)
+  }
+
+  /** What the service has for a folder, unpacked to a plain directory. */
+  const unpacked = async (name: string): Promise<string> => {
+    const zip = join(bench.dir, 'unpacked.zip')
+    const target = join(bench.dir, 'unpacked')
+    rmSync(target, { recursive: true, force: true })
+    writeFileSync(zip, await bench.service.contentOf(name))
+    mkdirSync(target)
+    execFileSync('python3', [
+      '-c',
+      `import subprocess,sys; subprocess.run(['unzip','-qq','-o',sys.argv[1],'-d',sys.argv[2]],check=False)`,
+      zip,
+      target,
+    ])
+    return target
+  }
+
+  const uploadedFolders = (): readonly string[] =>
+    bench.service.events
+      .filter(({ path, status }) => path === '/api/folders/upload' && status === 200)
+      .map(({ name }) => name ?? '')
+
+  it('a new folder with files is one upload, byte for byte', async () => {
+    await mount()
+    await drive.sh(
+      'mkdir F; mkdir -p F/a/b; for i in $(seq 50); do echo $i > F/a/f$i; done; echo deep > F/a/b/x; ln -s a/f1 F/link; chmod 750 F/a/f1',
+    )
+    await drive.sh('cp -a F ../outside/plain')
+    await expect.poll(uploadedFolders, { timeout: 10_000 }).toHaveLength(1)
+    const target = await unpacked('F')
+    await drive.sh(`diff -r --no-dereference ../outside/plain ${target}`)
+    expect(await drive.sh(`stat -c %a ${target}/a/f1; readlink ${target}/link`)).toBe('750\na/f1\n')
+    expect(await drive.sh('cat F/link F/a/b/x; ls F/a | wc -l')).toBe('1\ndeep\n51\n')
+    await drive.leave()
+    expect(uploadedFolders()).toHaveLength(1)
+    expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['F'])
+  })
+
+  it('shows a folder bag of somebody else as a directory, also under NAME.zip', async () => {
+    await mount()
+    await drive.sh(
+      'mkdir Seed; echo one > Seed/one.txt; mkdir Seed/sub; echo two > Seed/sub/two.txt',
+    )
+    await drive.leave()
+    const zip = await bench.service.contentOf('Seed')
+    await bench.service.delete((await bench.service.list())[0]?.bag_id ?? '')
+    rmSync(join(bench.dir, 'state'), { recursive: true })
+    await bench.service.upload('Unknown', zip)
+    await bench.service.upload('stays.zip', zip)
+    await mount()
+    expect(await drive.sh('ls -F')).toBe('Unknown/\nstays.zip\n')
+    expect(await drive.sh('cat Unknown/one.txt Unknown/sub/two.txt; find Unknown | sort')).toBe(
+      'one\ntwo\nUnknown\nUnknown/one.txt\nUnknown/sub\nUnknown/sub/two.txt\n',
+    )
+    await drive.sh('setfattr -n user.bagfs.kind -v folder stays.zip')
+    await expect.poll(() => drive.sh('ls -F')).toBe('Unknown/\nstays/\n')
+    expect(await drive.sh('cat stays/one.txt')).toBe('one\n')
+  })
+
+  it('changes inside become one new bag, and the old one goes', async () => {
+    await mount()
+    await drive.sh('mkdir F; echo a > F/a; echo b > F/b; mkdir F/d; echo c > F/d/c')
+    await expect.poll(uploadedFolders, { timeout: 10_000 }).toHaveLength(1)
+    bench.service.forgetEvents()
+    await drive.sh(
+      'echo more >> F/a; rm F/b; mv F/d/c F/e; mkdir F/n; mv F/n F/m; echo new > F/m/new',
+    )
+    await expect.poll(uploadedFolders, { timeout: 10_000 }).toHaveLength(1)
+    await expect.poll(() => bench.service.deletes()).toBe(1)
+    const target = await unpacked('F')
+    expect(await drive.sh(`cd ${target} && find . | sort && cat a e m/new`)).toBe(
+      '.\n./a\n./d\n./e\n./m\n./m/new\na\nmore\nc\nnew\n',
+    )
+    expect(await drive.sh('find F | sort; cat F/a F/e F/m/new')).toBe(
+      'F\nF/a\nF/d\nF/e\nF/m\nF/m/new\na\nmore\nc\nnew\n',
+    )
+  })
+
+  it('an empty folder stays here, and rm -rf of a stored one is one DELETE', async () => {
+    await mount()
+    await drive.sh('mkdir Empty')
+    expect(await drive.sh('getfattr --only-values -n user.bagfs.state Empty')).toBe('local only')
+    await drive.sh('mkdir Full; for i in $(seq 20); do echo $i > Full/$i; done')
+    await expect.poll(uploadedFolders, { timeout: 10_000 }).toEqual(['Full.zip'])
+    bench.service.forgetEvents()
+    await drive.sh('rm -rf Full')
+    await expect.poll(() => bench.service.deletes()).toBe(1)
+    expect(uploadedFolders()).toEqual([])
+    await drive.leave()
+    await mount()
+    expect(await drive.sh('ls -F; rmdir Empty; ls')).toBe('Empty/\n')
+    await drive.leave()
+    expect(await bench.service.list()).toEqual([])
+  })
+
+  it('changes survive kill -9 and are sent by the next mount', async () => {
+    await mount('--folder-settle', '1h')
+    await drive.sh(
+      'mkdir F; echo kept > F/kept; mkdir F/d; echo x > F/d/x; mv F/d/x F/y; echo more >> F/kept',
+    )
+    await drive.kill()
+    await mount()
+    expect(await drive.sh('find F | sort; cat F/kept F/y')).toBe(
+      'F\nF/d\nF/kept\nF/y\nkept\nmore\nx\n',
+    )
+    await expect.poll(uploadedFolders, { timeout: 10_000 }).toHaveLength(1)
+    await drive.leave()
+    const target = await unpacked('F')
+    expect(readFileSync(join(target, 'kept'), 'utf8')).toBe('kept\nmore\n')
+  })
+
+  it('renames of folders, and moves between folders and the root', async () => {
+    await mount()
+    await drive.sh('mkdir A B; echo 1 > A/one; echo 2 > B/two; echo r > root.txt')
+    await expect.poll(uploadedFolders, { timeout: 10_000 }).toHaveLength(2)
+    await drive.sh('mv A C; mv C/one B/; mv root.txt B/r; mv B/two two.txt; mkdir C/s; mv C/s B/s')
+    expect(await drive.sh('find . -type f -o -type d | sort')).toBe(
+      '.\n./B\n./B/one\n./B/r\n./B/s\n./C\n./two.txt\n',
+    )
+    await drive.leave()
+    const names = (await bench.service.list()).map(({ filename }) => filename).sort()
+    expect(names).toEqual(['B', 'two.txt'])
+    expect(await drive.sh(`cd ${await unpacked('B')} && find . | sort`)).toBe(
+      '.\n./one\n./r\n./s\n',
+    )
+  })
+
+  it('git, tar and rsync work inside a folder', { timeout: 120_000 }, async () => {
+    await mount()
+    await drive.sh(
+      'mkdir -p ../outside/src/sub; for i in $(seq 100); do echo $i > ../outside/src/f$i; done; echo s > ../outside/src/sub/s',
+    )
+    await drive.sh(
+      'mkdir R; rsync -a ../outside/src/ R/src/; rsync -a --delete ../outside/src/ R/src/',
+    )
+    await drive.sh(
+      `cd R && git init -q . && git -c user.name=a -c user.email=a@b add . && git -c user.name=a -c user.email=a@b commit -qm one && git log --oneline | wc -l && git fsck && git gc -q && git status --short`,
+      { timeoutMs: 60_000 },
+    )
+    await drive.sh(
+      'tar cf ../outside/t.tar -C ../outside src; mkdir T; tar xf ../outside/t.tar -C T; diff -r T/src ../outside/src',
+    )
+    await drive.leave()
+    await drive.sh(`diff -r ../outside/src ${await unpacked('T')}/src`)
+    await drive.sh(`cd ${await unpacked('R')} && git fsck && git status --short`)
+  })
+
+  it('sqlite3 works inside a folder', async () => {
+    await mount()
+    await drive.sh(
+      'mkdir D; sqlite3 D/t.db "create table t(x); insert into t values(1);"; for i in 1 2 3; do sqlite3 D/t.db "insert into t values($i);"; done',
+    )
+    expect(await drive.sh('sqlite3 D/t.db "select count(*) from t"')).toBe('4\n')
+    await drive.leave()
+    expect(await drive.sh(`sqlite3 ${await unpacked('D')}/t.db "select count(*) from t"`)).toBe(
+      '4\n',
+    )
+  })
+})

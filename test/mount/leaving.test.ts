@@ -1,0 +1,265 @@
+import { randomBytes } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench } from '../support/mounted-drive.ts'
+
+const UPLOAD = { method: 'POST', path: /upload/ }
+const LONG = { timeout: 40_000, interval: 100 }
+
+let bench: Bench
+beforeEach(async () => {
+  bench = await Bench.start()
+})
+afterEach(async () => {
+  await bench.close()
+})
+
+/** True while the proxy holds back an upload that the drive has begun. */
+const isUploading = (): boolean =>
+  bench.service.proxy.requests.some(({ path }) => UPLOAD.path.test(path))
+
+describe.runIf(canMount())('a signal', () => {
+  it.each(['SIGINT', 'SIGTERM'] as const)(
+    '%s unmounts an idle drive and ends it',
+    async (signal) => {
+      const drive = await bench.mount()
+      drive.signal(signal)
+      expect(await drive.ended()).toBe(0)
+      expect(drive.isMounted).toBe(false)
+      expect(readdirSync(bench.mountpoint)).toEqual([])
+    },
+  )
+
+  it('before the drive is mounted ends it', async () => {
+    bench.service.proxy.add({ fault: { silence: true } })
+    const drive = bench.begin('--timeout', '5m')
+    await expect.poll(() => bench.service.proxy.requests.length, LONG).toBeGreaterThan(0)
+    drive.signal('SIGINT')
+    expect(await drive.ended()).not.toBe(0)
+    expect(drive.isMounted).toBe(false)
+  })
+
+  it('during a read ends the drive in bounded time, and the reader too', async () => {
+    await bench.service.upload('big.bin', randomBytes(3_000_000))
+    const drive = await bench.mount('--timeout', '1s')
+    bench.service.proxy.add({ match: { path: /download/ }, fault: { stallResponseAfter: 500_000 } })
+    const reading = drive.fails('cat big.bin > /dev/null')
+    await expect
+      .poll(() => bench.service.proxy.requests.some(({ path }) => path.includes('download')), LONG)
+      .toBe(true)
+    drive.signal('SIGTERM')
+    await drive.ended()
+    expect((await reading).code).not.toBe(0)
+    expect(drive.isMounted).toBe(false)
+  })
+
+  it('during an upload waits for it, and cp succeeds', async () => {
+    const drive = await bench.mount()
+    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 1_500 } })
+    const copying = drive.sh('echo waited for > file.txt')
+    await expect.poll(isUploading, LONG).toBe(true)
+    drive.signal('SIGINT')
+    await copying
+    expect(await drive.ended()).toBe(0)
+    expect(drive.isMounted).toBe(false)
+    expect(await bench.service.contents()).toEqual({ 'file.txt': 'waited for\n' })
+  })
+
+  it('waits for what the outbox holds in mode back', async () => {
+    const drive = await bench.mount('--write-back')
+    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 700 } })
+    await drive.sh('for i in 1 2 3 4 5 6; do echo $i > $i.txt; done')
+    await drive.leave()
+    expect(Object.keys(await bench.service.contents())).toHaveLength(6)
+    expect(drive.log).toContain('Leaving: ')
+  })
+
+  it('given twice leaves at once, says what waits, and the next mount sends it', async () => {
+    const drive = await bench.mount('--write-back')
+    const heal = bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+    await drive.sh('echo kept > file.txt')
+    await expect.poll(isUploading, LONG).toBe(true)
+    drive.signal('SIGINT')
+    await expect.poll(() => drive.log, LONG).toContain('Leaving: 1 change waits')
+    await expect
+      .poll(() => {
+        drive.signal('SIGINT')
+        return drive.process.exitCode
+      }, LONG)
+      .not.toBe(null)
+    expect(drive.isMounted).toBe(false)
+    expect(drive.log).toContain('changes wait in the outbox')
+    heal()
+    const next = await bench.mount()
+    expect(await next.sh('cat file.txt')).toBe('kept\n')
+    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+    expect(await bench.service.contents()).toEqual({ 'file.txt': 'kept\n' })
+  })
+
+  it('while a program writes stores what it had written', async () => {
+    const drive = await bench.mount()
+    const writing = drive.sh('exec 3> open.txt; echo begun >&3; sleep 5; exec 3>&- || true')
+    await expect.poll(() => drive.sh('cat open.txt || true'), LONG).toBe('begun\n')
+    drive.signal('SIGTERM')
+    await drive.ended()
+    await writing.catch(() => undefined)
+    expect(await bench.service.contents()).toEqual({ 'open.txt': 'begun\n' })
+  })
+})
+
+describe.runIf(canMount())('bagfs umount', () => {
+  it('waits until the service has everything', async () => {
+    const drive = await bench.mount('--write-back')
+    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 1_500 } })
+    await drive.sh('echo waited for > file.txt')
+    const outcome = await bench.bagfs(['umount', bench.mountpoint])
+    expect(outcome.code).toBe(0)
+    expect(await bench.service.contents()).toEqual({ 'file.txt': 'waited for\n' })
+    expect(outcome.stderr).toContain('Leaving: 1 change waits')
+    expect(drive.isMounted).toBe(false)
+    await drive.ended()
+  })
+
+  it('--now leaves at once, says what is kept, and the next mount sends it', async () => {
+    const drive = await bench.mount('--write-back')
+    const heal = bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+    await drive.sh('echo kept > file.txt')
+    const outcome = await bench.bagfs(['umount', '--now', bench.mountpoint])
+    expect(outcome.code).toBe(0)
+    expect(outcome.stderr).toContain('1 change is not at the service yet')
+    await drive.ended()
+    heal()
+    await bench.mount()
+    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+  })
+
+  it('is refused while a program uses the drive, and the drive goes on', async () => {
+    await bench.service.upload('a.txt', 'a\n')
+    const drive = await bench.mount()
+    const using = drive.sh('exec 3< a.txt; sleep 8').catch(() => undefined)
+    await expect
+      .poll(async () => (await bench.bagfs(['umount', bench.mountpoint])).code, LONG)
+      .toBe(7)
+    const outcome = await bench.bagfs(['umount', bench.mountpoint])
+    expect(outcome.stderr).toMatch(/^bagfs: .* is in use by a program\.\n {2}.*--now/)
+    expect(await drive.sh('cat a.txt')).toBe('a\n')
+    expect((await bench.bagfs(['umount', '--now', bench.mountpoint])).code).toBe(0)
+    await drive.ended()
+    expect(drive.isMounted).toBe(false)
+    await using
+  })
+
+  it('says plainly that there is no drive', async () => {
+    const outcome = await bench.bagfs(['umount', bench.mountpoint])
+    expect(outcome.code).toBe(2)
+    expect(outcome.stderr).toMatch(/^bagfs: .* has no bagfs drive on it\.$/)
+  })
+
+  it('is what fusermount does as well: the drive notices and ends', async () => {
+    const drive = await bench.mount('--write-back')
+    await drive.sh('echo sent > file.txt')
+    await bench.bagfs(['--version'])
+    const { execa } = await import('execa')
+    await execa('fusermount', ['-u', bench.mountpoint])
+    expect(await drive.ended()).toBe(0)
+    expect(await bench.service.contents()).toEqual({ 'file.txt': 'sent\n' })
+  })
+})
+
+describe.runIf(canMount())('bagfs mount', () => {
+  it('in the background returns when the drive answers', async () => {
+    await bench.service.upload('a.txt', 'a\n')
+    const outcome = await bench.mountBy()
+    expect(outcome.code).toBe(0)
+    expect(outcome.stderr).toMatch(/^Mounted at .* Log: /)
+    const { execa } = await import('execa')
+    expect((await execa('cat', [join(bench.mountpoint, 'a.txt')])).stdout).toBe('a')
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+  })
+
+  it('refuses a second drive on the same account and names the process of the first', async () => {
+    const drive = await bench.mount()
+    const other = join(bench.dir, 'other')
+    const { execa } = await import('execa')
+    await execa('mkdir', [other])
+    const outcome = await bench.bagfs(
+      ['mount', other, '--url', bench.service.proxy.url, '--state-dir', bench.stateDir],
+      { env: { BAGFS_TOKEN: bench.service.token } },
+    )
+    expect(outcome.code).toBe(7)
+    expect(outcome.stderr).toContain(`process ${drive.process.pid ?? 0}`)
+    expect(await drive.sh('echo fine > fine.txt; cat fine.txt')).toBe('fine\n')
+  })
+
+  it('after a kill -9 takes the state directory over, and finishes the work', async () => {
+    const first = await bench.mount('--write-back')
+    const heal = bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+    await first.sh('echo survived > file.txt')
+    await first.kill()
+    heal()
+    const second = await bench.mount()
+    expect(await second.sh('cat file.txt')).toBe('survived\n')
+    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+    expect(await bench.service.contents()).toEqual({ 'file.txt': 'survived\n' })
+  })
+
+  it('--read-only refuses every change with EROFS', async () => {
+    await bench.service.upload('a.txt', 'a\n')
+    const drive = await bench.mount('--read-only')
+    for (const change of [
+      'echo b > a.txt',
+      'echo b > b.txt',
+      'rm -f a.txt',
+      'mv a.txt b.txt',
+      'touch a.txt',
+      'chmod 600 a.txt',
+      'setfattr -n user.bagfs.kind -v folder a.txt',
+      'truncate -s 0 a.txt',
+    ]) {
+      expect((await drive.fails(change)).stderr, change).toContain('Read-only file system')
+    }
+    expect(await drive.sh('cat a.txt')).toBe('a\n')
+    expect(await bench.service.contents()).toEqual({ 'a.txt': 'a\n' })
+  })
+
+  it('--umask, --uid and --gid say what every entry looks like', async () => {
+    await bench.service.upload('a.txt', 'a\n')
+    const drive = await bench.mount('--umask', '077', '--uid', '1234', '--gid', '2345')
+    expect(await drive.sh('stat -c "%a %u %g" . a.txt')).toBe('700 1234 2345\n600 1234 2345\n')
+  })
+
+  it('without network shows what the last mount knew, and reads what was read before', async () => {
+    await bench.service.upload('read.txt', 'read before\n')
+    await bench.service.upload('unread.txt', 'never read\n')
+    const first = await bench.mount()
+    await first.sh('cat read.txt')
+    await first.leave()
+    await bench.service.proxy.down()
+    const drive = await bench.mount('--timeout', '500ms', '--listing-ttl', '200ms')
+    expect(await drive.sh('ls')).toBe('read.txt\nunread.txt\n')
+    expect(await drive.sh('cat read.txt')).toBe('read before\n')
+    expect((await drive.fails('cat unread.txt')).stderr).toContain('Input/output error')
+    await bench.service.upload('new.txt', 'new\n')
+    await bench.service.proxy.up()
+    await expect.poll(() => drive.sh('ls'), LONG).toContain('new.txt')
+    expect(await drive.sh('cat unread.txt')).toBe('never read\n')
+  })
+
+  it('without network and without an earlier mount says so', async () => {
+    await bench.service.proxy.down()
+    const outcome = await bench.mountBy()
+    expect(outcome.code).toBe(5)
+    expect(outcome.stderr).toMatch(/^bagfs: .*nothing answers/)
+  })
+
+  it('leaves no process, socket or lock behind when it fails', async () => {
+    bench.service.proxy.add({ match: { path: /files_list/ }, fault: { html: true } })
+    expect((await bench.mountBy()).code).toBe(1)
+    const left = readdirSync(bench.stateDir, { recursive: true, encoding: 'utf8' })
+    expect(left.filter((path) => /\/lock$|\.sock$/.test(path))).toEqual([])
+    bench.service.proxy.clear()
+    expect((await bench.mountBy()).code).toBe(0)
+  })
+})

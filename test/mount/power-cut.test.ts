@@ -1,0 +1,131 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench, PROGRAM } from '../support/mounted-drive.ts'
+
+/** A call that the drive made, and when it had ended, in seconds since the epoch. */
+interface SystemCall {
+  readonly text: string
+  readonly endedAt: number
+}
+
+/** True when system calls can be watched here. Says loudly when not; CI must be able to. */
+function canTrace(): boolean {
+  const works = spawnSync('strace', ['-f', '-qq', '-e', 'trace=none', 'true']).status === 0
+  if (!works && process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error('strace is missing.')
+  if (!works) console.error('\n*** POWER CUT TESTS SKIPPED: strace cannot be used here. ***\n')
+  return works
+}
+
+const AFTER_CLOSE = 'asked-for-after-close'
+
+describe.runIf(canMount() && canTrace())('what close has promised survives a power cut', () => {
+  let bench: Bench
+  let traced: ChildProcess | undefined
+  beforeEach(async () => {
+    bench = await Bench.start()
+  })
+  afterEach(async () => {
+    spawnSync('fusermount', ['-uz', join(bench.dir, 'drive')], { timeout: 5_000 })
+    if (traced?.exitCode === null && traced.signalCode === null) {
+      await once(traced, 'exit', { signal: AbortSignal.timeout(30_000) })
+    }
+    traced = undefined
+    await bench.close()
+  })
+
+  /** Mounts under strace, runs the command in the drive, and answers the calls of the drive. */
+  const trace = async (command: string, args: readonly string[]): Promise<SystemCall[]> => {
+    const { dir, service } = bench
+    for (const name of ['drive', 'state', 'trace']) mkdirSync(join(dir, name), { recursive: true })
+    writeFileSync(join(dir, 'token'), service.token, { mode: 0o600 })
+    const tracer = spawn(
+      'strace',
+      [
+        ...['-ff', '-qq', '-y', '-ttt', '-T', '-s', '256', '-o', join(dir, 'trace', 'calls')],
+        ...['-e', 'trace=read,rename,renameat,renameat2,fsync,fdatasync'],
+        ...[process.execPath, PROGRAM, 'mount', join(dir, 'drive'), '--foreground'],
+        ...['--url', service.proxy.url, '--token-file', join(dir, 'token')],
+        ...['--state-dir', join(dir, 'state'), '--min-free', '1MB', ...args],
+      ],
+      { stdio: 'ignore' },
+    )
+    traced = tracer
+    const mounts = (): string => readFileSync('/proc/self/mounts', 'utf8')
+    await expect.poll(mounts, { timeout: 40_000 }).toContain(` ${join(dir, 'drive')} `)
+    await execa('bash', ['-ec', `${command}; [ ! -e ${AFTER_CLOSE} ]`], {
+      cwd: join(dir, 'drive'),
+      timeout: 30_000,
+    })
+    spawnSync('fusermount', ['-u', join(dir, 'drive')], { timeout: 5_000 })
+    await once(tracer, 'exit', { signal: AbortSignal.timeout(40_000) })
+    return readCalls(join(dir, 'trace'))
+  }
+
+  /** Calls on the outbox that had ended when the command's close had, in order, by what they touch. */
+  const beforeClose = (calls: readonly SystemCall[]): readonly string[] => {
+    const asked = calls.find(({ text }) => text.includes('/dev/fuse') && text.includes(AFTER_CLOSE))
+    expect(asked, 'The drive was not asked after close').toBeDefined()
+    return calls
+      .filter(({ endedAt, text }) => endedAt < (asked?.endedAt ?? 0) && text.includes('outbox/v1'))
+      .flatMap(({ text }) => nameOf(text) ?? [])
+  }
+
+  const DURABLE = [
+    'sync content',
+    'sync intent.json.new',
+    'rename intent.json',
+    'sync directory of the intent',
+    'sync directory of the outbox',
+  ]
+
+  it('in mode back: content, intent and their directories are on disk before close answers', async () => {
+    const calls = await trace('cp /bin/true doc', ['--write-back'])
+    const order = beforeClose(calls)
+    const from = order.indexOf('sync content')
+    expect(order.slice(from, from + DURABLE.length)).toEqual(DURABLE)
+  }, 120_000)
+
+  it('in mode through: the same for a file that is held back', async () => {
+    const order = beforeClose(await trace('cp /bin/true report.tmp', []))
+    const from = order.indexOf('sync content')
+    expect(order.slice(from, from + DURABLE.length)).toEqual(DURABLE)
+  }, 120_000)
+
+  it('in mode through a file that the service has needs no fsync (this test can fail)', async () => {
+    const order = beforeClose(await trace('cp /bin/true doc', []))
+    expect(order).toContain('rename intent.json')
+    expect(order).not.toContain('sync content')
+    expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['doc'])
+  }, 120_000)
+})
+
+/** All calls of all threads, by the time at which they had ended. */
+function readCalls(dir: string): SystemCall[] {
+  const calls = readdirSync(dir).flatMap((file) =>
+    readFileSync(join(dir, file), 'latin1')
+      .split('\n')
+      .flatMap((line) => {
+        const parts = /^(\d+\.\d+) (.*) = \d+(?:<.*>)? <(\d+\.\d+)>$/.exec(line)
+        if (parts === null) return []
+        const [, start, text = '', took] = parts
+        return [{ text, endedAt: Number(start) + Number(took) }]
+      }),
+  )
+  return calls.sort((one, other) => one.endedAt - other.endedAt)
+}
+
+/** What a call does to the outbox, in words; undefined for a call that does not matter. */
+function nameOf(text: string): string | undefined {
+  if (/^rename.*"[^"]*\/intent\.json"/.test(text)) return 'rename intent.json'
+  const path = /^f(?:data)?sync\(\d+<(.*)>\)/.exec(text)?.[1]
+  if (path === undefined) return undefined
+  if (path.endsWith('/content')) return 'sync content'
+  if (/\/intent\.json\.\d+\.new$/.test(path)) return 'sync intent.json.new'
+  if (/\/v1\/\d{17}$/.test(path)) return 'sync directory of the intent'
+  return path.endsWith('/v1') ? 'sync directory of the outbox' : undefined
+}

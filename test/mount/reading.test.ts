@@ -1,0 +1,139 @@
+import { randomBytes } from 'node:crypto'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench } from '../support/mounted-drive.ts'
+
+describe.runIf(canMount())('reading a mounted drive', () => {
+  let bench: Bench
+  beforeEach(async () => {
+    bench = await Bench.start()
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  it('lists what the account holds and reads it', async () => {
+    await bench.service.upload('hello.txt', 'hello there\n')
+    await bench.service.upload('ünïcode ☃.txt', 'snow\n')
+    const drive = await bench.mount()
+    expect(await drive.sh('ls -1')).toBe('hello.txt\nünïcode ☃.txt\n')
+    expect(await drive.sh('cat hello.txt')).toBe('hello there\n')
+    expect(await drive.sh('cat "ünïcode ☃.txt"')).toBe('snow\n')
+    expect(await drive.sh('stat -c "%s %F" hello.txt')).toBe('12 regular file\n')
+  })
+
+  it('reads a large file whole and in pieces, byte for byte, with one download', async () => {
+    const content = randomBytes(9_000_000)
+    await bench.service.upload('big.bin', content)
+    const drive = await bench.mount()
+    bench.service.forgetEvents()
+    const sums = await drive.sh('sha256sum < big.bin; tail -c 5000 big.bin | sha256sum')
+    const { createHash } = await import('node:crypto')
+    const sum = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+    expect(sums).toBe(`${sum(content)}  -\n${sum(content.subarray(-5000))}  -\n`)
+    const downloads = bench.service.events.filter(({ path }) => path.includes('/download/'))
+    expect(downloads).toHaveLength(1)
+  })
+
+  it('reads again after a remount without asking the service', async () => {
+    await bench.service.upload('kept.txt', 'kept\n')
+    const first = await bench.mount()
+    await first.sh('cat kept.txt')
+    await first.leave()
+    bench.service.forgetEvents()
+    const second = await bench.mount()
+    expect(await second.sh('cat kept.txt')).toBe('kept\n')
+    expect(bench.service.events.filter(({ path }) => path.includes('/download/'))).toHaveLength(0)
+  })
+
+  it('shows a change made elsewhere within the time to live of the listing', async () => {
+    const drive = await bench.mount('--listing-ttl', '100ms')
+    expect(await drive.sh('ls')).toBe('')
+    const bagId = await bench.service.upload('new.txt', 'new\n')
+    await expect.poll(() => drive.sh('ls'), { timeout: 5_000 }).toBe('new.txt\n')
+    await bench.service.delete(bagId)
+    await expect.poll(() => drive.sh('ls'), { timeout: 5_000 }).toBe('')
+  })
+
+  it('is not fooled by wrong listed sizes', async () => {
+    const honest = await bench.service.upload('real.txt', 'x'.repeat(5_000))
+    await bench.close()
+    bench = await Bench.start({
+      extraRecords: () =>
+        [
+          ['short.txt', 10],
+          ['long.txt', 900_000],
+          ['negative.txt', -1],
+        ].map(([filename, size]) => ({
+          filename: String(filename),
+          size: Number(size),
+          uploaded_at: 1,
+          description: '',
+          bag_id: honest,
+        })),
+    })
+    const again = await bench.service.upload('real.txt', 'x'.repeat(5_000))
+    expect(again).toBe(honest)
+    const drive = await bench.mount()
+    for (const name of ['short.txt', 'long.txt', 'negative.txt']) {
+      expect(await drive.sh(`ls -l ${name} >/dev/null; cat ${name} | wc -c`)).toBe('5000\n')
+      expect(await drive.sh(`sleep 1.1; stat -c %s ${name}`)).toBe('5000\n')
+    }
+  })
+
+  it('keeps an open file readable when it is unlinked or replaced', async () => {
+    await bench.service.upload('a.txt', 'old\n')
+    await bench.service.upload('b.txt', 'unlinked\n')
+    const drive = await bench.mount()
+    const seen = await drive.sh(
+      'exec 3<a.txt 4<b.txt; echo new > t; mv t a.txt; rm b.txt; cat <&3 <&4; cat <&4; cat a.txt; ls -A',
+    )
+    expect(seen).toBe('unlinked\nnew\na.txt\n')
+    const old = await drive.sh('exec 3<a.txt; echo newer > t2; mv t2 a.txt; cat <&3')
+    expect(old).toBe('new\n')
+    await expect.poll(() => bench.service.contents()).toEqual({ 'a.txt': 'newer\n' })
+  })
+
+  it('refuses what it cannot do with the errno that programs expect', async () => {
+    await bench.service.upload('a.txt', 'a')
+    const drive = await bench.mount()
+    expect((await drive.fails('ln a.txt b.txt')).stderr).toContain('Operation not permitted')
+    expect((await drive.fails('mknod p p')).stderr).toContain('Operation not permitted')
+    expect((await drive.fails('cat missing')).stderr).toContain('No such file or directory')
+    expect((await drive.fails('chown 12345 a.txt')).stderr).toContain('Operation not permitted')
+    expect((await drive.fails('cat a.txt/b')).stderr).toContain('Not a directory')
+    const long = 'n'.repeat(256)
+    expect((await drive.fails(`touch ${long}`)).stderr).toContain('File name too long')
+  })
+
+  it('tells the space of the account', async () => {
+    await bench.close()
+    bench = await Bench.start({ capacityBytes: 100 * 4096 })
+    await bench.service.upload('a.bin', new Uint8Array(10 * 4096))
+    const drive = await bench.mount()
+    expect(await drive.sh('stat -f -c "%b %a %S" .')).toBe('100 90 4096\n')
+  })
+
+  it('tells of each file what user.bagfs attributes promise', async () => {
+    const bagId = await bench.service.upload('a.txt', 'a', 'my words')
+    const drive = await bench.mount()
+    const get = (name: string): Promise<string> =>
+      drive.sh(`getfattr --only-values -n user.bagfs.${name} a.txt`)
+    expect(await get('bag_id')).toBe(bagId)
+    expect(await get('state')).toBe('stored')
+    expect(await get('description')).toBe('my words')
+    expect(await get('kind')).toBe('file')
+    await drive.sh('setfattr -n user.bagfs.description -v "other words" a.txt')
+    expect(await get('description')).toBe('other words')
+    await expect
+      .poll(async () => (await bench.service.list()).map(({ description }) => description))
+      .toEqual(['other words'])
+    expect(await bench.service.contents()).toEqual({ 'a.txt': 'a' })
+    expect((await drive.fails('getfattr -n user.other a.txt')).stderr).toContain(
+      'No such attribute',
+    )
+    expect((await drive.fails('setfattr -n user.other -v 1 a.txt')).stderr).toContain(
+      'not supported',
+    )
+  })
+})

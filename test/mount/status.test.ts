@@ -1,0 +1,304 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { driveStatus, type DriveStatus } from '../../src/control/protocol.ts'
+import { canMount } from '../support/fuse.ts'
+import { Bench, type MountedDrive, type Outcome } from '../support/mounted-drive.ts'
+
+const UPLOAD = { method: 'POST', path: /upload$/ }
+const REFUSED = {
+  answer: {
+    status: 422,
+    headers: { 'content-type': 'application/json' },
+    body: '{"detail": [{"loc": ["body", "file"], "msg": "No such files here.", "type": "x"}]}',
+  },
+}
+const UNAVAILABLE = { answer: { status: 503, body: 'later' } }
+
+describe.runIf(canMount())('the status of a mounted drive', () => {
+  let bench: Bench
+  beforeEach(async () => {
+    bench = await Bench.start()
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  /** Only drives of this bench are known. */
+  const mount = (...args: readonly string[]): Promise<MountedDrive> => {
+    process.env['XDG_RUNTIME_DIR'] = bench.dir
+    return bench.mount(...args)
+  }
+  const bagfs = (...args: readonly string[]): Promise<Outcome> =>
+    bench.bagfs(args, { env: { XDG_RUNTIME_DIR: bench.dir, XDG_STATE_HOME: bench.dir } })
+  /** A shell does not tell of a failed close; cp does. */
+  const copyFails = (drive: MountedDrive, name: string, content: string) => {
+    writeFileSync(join(bench.dir, name), content)
+    return drive.fails(`cp ${bench.dir}/${name} ${name}`)
+  }
+  const jsonOf = async (drive: MountedDrive): Promise<DriveStatus> =>
+    driveStatus.parse(JSON.parse(await drive.sh('cat .bagfs/status.json')))
+
+  it('is hidden from listings, whole, and the same in the drive and on the command line', async () => {
+    await bench.service.upload('a.txt', 'a\n')
+    const drive = await mount()
+    expect(await drive.sh('ls -A')).toBe('a.txt\n')
+    expect(await drive.sh('ls -A .bagfs')).toBe('outbox\nstatus\nstatus.json\n')
+    const text = await drive.sh('cat .bagfs/status')
+    expect(text).toContain(`Drive:    ${bench.mountpoint} (closing a file waits for the service)\n`)
+    expect(text).toMatch(/^Listing: {2}1 bag, \d+ s old$/m)
+    expect(text).toContain('Outbox:   empty: everything is stored.\n')
+    expect(await drive.sh('stat -c %s .bagfs/status; cat .bagfs/status | wc -c')).toMatch(
+      /^(\d+)\n\1\n$/,
+    )
+    const { code, stdout } = await bagfs('status', bench.mountpoint)
+    expect(code).toBe(0)
+    const steady = (status: string): string => status.replace(/\d+ s old/, '? s old')
+    expect(steady(`${stdout}\n`)).toBe(steady(text))
+    const byCommand = await bagfs('status', bench.mountpoint, '--json')
+    const status = driveStatus.parse(JSON.parse(byCommand.stdout))
+    expect(status).toMatchObject({ mode: 'through', outbox: [], listing: { records: 1 } })
+    expect(await jsonOf(drive)).toMatchObject({ ...status, listing: { records: 1 } })
+  })
+
+  it('cannot be changed from within', async () => {
+    const drive = await mount()
+    for (const command of [
+      'echo x > .bagfs/status',
+      'rm .bagfs/status',
+      'touch .bagfs/new',
+      'mkdir .bagfs/new',
+      'mv .bagfs/status .bagfs/elsewhere',
+      'echo x > .bagfs',
+    ]) {
+      expect((await drive.fails(command)).code).not.toBe(0)
+    }
+    expect(await drive.sh('cat .bagfs/status | wc -l')).toMatch(/^\d+\n$/)
+    expect(bench.service.uploads()).toEqual([])
+  })
+
+  it('tells how far an upload is that stands still, and gives its content', async () => {
+    const drive = await mount('--write-back', '--timeout', '60s')
+    bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+    const content = randomBytes(3_000_000)
+    writeFileSync(join(bench.dir, 'big'), content)
+    await drive.sh(`cp ${bench.dir}/big big.bin`)
+    await expect
+      .poll(async () => (await jsonOf(drive)).outbox[0]?.state, { timeout: 10_000 })
+      .toMatch(/^uploading \d+ %$/)
+    const status = await jsonOf(drive)
+    expect(status.uploads).toMatchObject([{ name: 'big.bin', totalBytes: 3_000_000 }])
+    expect(await drive.sh('cat .bagfs/status')).toMatch(
+      /^ {2}big\.bin {2}3\.0 MB {2}uploading \d+ %$/m,
+    )
+    expect(await drive.sh('getfattr --only-values -n user.bagfs.state big.bin')).toMatch(
+      /^uploading \d+ %$/,
+    )
+    const copy = join(bench.dir, 'copy')
+    await drive.sh(`cp .bagfs/outbox/big.bin ${copy}`)
+    expect(readFileSync(copy).equals(content)).toBe(true)
+    expect((await bagfs('status')).code).toBe(0)
+    const busy = await bagfs('outbox', 'discard', 'big.bin', '--yes')
+    expect(busy.code).toBe(7)
+    expect(busy.stderr).toContain('big.bin is being sent right now.')
+  })
+
+  it('tells of a refused upload in the same words everywhere, and what can be done', async () => {
+    const drive = await mount()
+    const clear = bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
+    expect((await copyFails(drive, 'a.txt', 'precious\n')).stderr).toContain('Invalid argument')
+    // Once, although the kernel flushes and then releases the file.
+    expect(bench.service.proxy.requests.filter(({ path }) => UPLOAD.path.test(path))).toHaveLength(
+      1,
+    )
+    const words = await drive.sh('getfattr --only-values -n user.bagfs.state a.txt')
+    expect(words).toMatch(/^failed: .*No such files here.* \(waits for you\)$/)
+    expect(await drive.sh('cat .bagfs/status')).toContain(words)
+    expect((await jsonOf(drive)).outbox).toMatchObject([
+      { name: 'a.txt', bytes: 9, state: words, failure: { code: 'rejected', waitsForUser: true } },
+    ])
+    expect(drive.log).toContain(words)
+    const status = await bagfs('status', bench.mountpoint)
+    expect(status).toMatchObject({ code: 1 })
+    expect(status.stdout).toContain('1 failed and waits for you (bagfs outbox)')
+    const list = await bagfs('outbox', '--mountpoint', bench.mountpoint)
+    expect(list.stdout).toContain(`a.txt  9 B  ${words}`)
+    expect(await drive.sh('cat .bagfs/outbox/a.txt')).toBe('precious\n')
+    const synced = await bagfs('sync', join(bench.mountpoint, 'a.txt'))
+    expect(synced).toMatchObject({ code: 1 })
+    expect(synced.stderr).toContain('No such files here.')
+    clear()
+    await bagfs('outbox', 'retry', 'a.txt', '--mountpoint', bench.mountpoint)
+    await expect
+      .poll(() => bench.service.contents(), { timeout: 10_000 })
+      .toEqual({ 'a.txt': 'precious\n' })
+    await expect.poll(async () => (await bagfs('status')).code, { timeout: 10_000 }).toBe(0)
+    expect(await drive.sh('ls .bagfs/outbox')).toBe('')
+  })
+
+  it('saves and discards what failed, and only when asked twice', async () => {
+    const drive = await mount()
+    bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
+    await copyFails(drive, 'a.txt', 'one\n')
+    await copyFails(drive, 'b.txt', 'two\n')
+    const out = join(bench.dir, 'out')
+    mkdirSync(out)
+    expect(await bagfs('outbox', 'save', '--to', out)).toMatchObject({ code: 0 })
+    expect(readFileSync(join(out, 'a.txt'), 'utf8')).toBe('one\n')
+    expect(readFileSync(join(out, 'b.txt'), 'utf8')).toBe('two\n')
+    const again = await bagfs('outbox', 'save', 'a.txt', '--to', out)
+    expect(again).toMatchObject({ code: 1 })
+    expect(again.stderr).toContain('exists already')
+    expect((await bagfs('outbox', 'discard', '--yes')).code).toBe(2)
+    expect((await bagfs('outbox', 'discard', 'a.txt')).code).toBe(2)
+    expect((await bagfs('outbox', 'discard', 'nothing', '--yes')).code).toBe(4)
+    expect(await drive.sh('ls')).toBe('a.txt\nb.txt\n')
+    expect((await bagfs('outbox', 'discard', 'a.txt', '--yes')).code).toBe(0)
+    expect(await drive.sh('sleep 1.1; ls; ls .bagfs/outbox')).toBe('b.txt\nb.txt\n')
+  })
+
+  it('gives the old version back when a failed overwrite is discarded', async () => {
+    await bench.service.upload('a.txt', 'old\n')
+    const drive = await mount()
+    bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
+    await copyFails(drive, 'a.txt', 'new content\n')
+    expect(await drive.sh('cat a.txt')).toBe('new content\n')
+    await bagfs('outbox', 'discard', 'a.txt', '--yes')
+    expect(await drive.sh('sleep 1.1; cat a.txt')).toBe('old\n')
+  })
+
+  it('handles the outbox with no drive mounted, under the lock', async () => {
+    const drive = await mount('--write-back')
+    bench.service.proxy.add({ match: UPLOAD, fault: UNAVAILABLE })
+    await drive.sh('echo one > a.txt; echo two > b.txt')
+    await bench.bagfs(['umount', '--now', bench.mountpoint], {
+      env: { XDG_RUNTIME_DIR: bench.dir },
+    })
+    await drive.ended()
+    const list = await bagfs('outbox', '--state-dir', bench.stateDir)
+    expect(list.code).toBe(0)
+    expect(list.stdout).toMatch(/\(not mounted\):$/m)
+    expect(list.stdout).toMatch(/^ {2}\d{17} {2}a\.txt {2}4 B {2}(waiting|failed: )/m)
+    const out = join(bench.dir, 'out')
+    mkdirSync(out)
+    await bagfs('outbox', 'save', '--to', out, '--state-dir', bench.stateDir)
+    expect(readdirSync(out).sort()).toEqual(['a.txt', 'b.txt'])
+    expect(readFileSync(join(out, 'b.txt'), 'utf8')).toBe('two\n')
+    const args = ['--state-dir', bench.stateDir] as const
+    expect(await bagfs('outbox', 'discard', 'a.txt', '--yes', ...args)).toMatchObject({ code: 0 })
+    expect(await bagfs('outbox', 'retry', ...args)).toMatchObject({ code: 0 })
+    bench.service.proxy.clear()
+    const next = await mount()
+    // Nobody knows whether the earlier upload arrived: the listing is given its time to show it.
+    await expect
+      .poll(() => bench.service.contents(), { timeout: 40_000 })
+      .toEqual({ 'b.txt': 'two\n' })
+    expect(await next.sh('ls')).toBe('b.txt\n')
+  })
+
+  it('shows how old the listing is when the service is gone', async () => {
+    await bench.service.upload('a.txt', 'a\n')
+    const drive = await mount('--listing-ttl', '100ms')
+    await bench.service.proxy.down()
+    await drive.sh('sleep 0.3; ls')
+    await expect
+      .poll(() => drive.sh('ls >/dev/null; cat .bagfs/status'), { timeout: 10_000 })
+      .toMatch(/^Listing: {2}1 bag, \d+ s old; not to be had for now: .*\(\d+ s ago\)$/m)
+    expect((await jsonOf(drive)).listing.lastError).toMatchObject({ code: 'unavailable' })
+    expect((await bagfs('status', bench.mountpoint)).stdout).toContain('not to be had for now')
+  })
+
+  it('waits in sync until the service has what was written in mode back', async () => {
+    const drive = await mount('--write-back')
+    const clear = bench.service.proxy.add({ match: UPLOAD, fault: UNAVAILABLE })
+    await drive.sh('echo one > a.txt; echo two > b.txt')
+    clear()
+    expect(await bagfs('sync', join(bench.mountpoint, 'a.txt'))).toMatchObject({ code: 0 })
+    expect((await bench.service.contents())['a.txt']).toBe('one\n')
+    expect(await bagfs('sync', bench.mountpoint)).toMatchObject({ code: 0 })
+    expect(await bench.service.contents()).toEqual({ 'a.txt': 'one\n', 'b.txt': 'two\n' })
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+    expect(await bagfs('sync', bench.dir)).toMatchObject({ code: 2 })
+  })
+
+  it('sends held steps of a save when sync asks for them', async () => {
+    const drive = await mount()
+    await drive.sh('echo one > report.tmp')
+    expect(await bench.service.contents()).toEqual({})
+    expect((await jsonOf(drive)).outbox).toMatchObject([{ state: 'held: a step of a save' }])
+    expect(await bagfs('sync', join(bench.mountpoint, 'report.tmp'))).toMatchObject({ code: 0 })
+    expect(await bench.service.contents()).toEqual({ 'report.tmp': 'one\n' })
+  })
+
+  it('sends a folder when sync asks for something in it', async () => {
+    const drive = await mount('--folder-settle', '10m')
+    await drive.sh('mkdir docs; echo one > docs/a.txt')
+    expect(await bench.service.list()).toEqual([])
+    expect(await drive.sh('cat .bagfs/status')).toContain('waits for the folder to rest')
+    expect(await bagfs('sync', join(bench.mountpoint, 'docs', 'a.txt'))).toMatchObject({ code: 0 })
+    expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['docs'])
+    expect((await jsonOf(drive)).outbox).toEqual([])
+  })
+
+  it('reads any bag of the account by its id, and hides the directory', async () => {
+    const content = randomBytes(2_000_000)
+    const bagId = await bench.service.upload('big.bin', content)
+    const drive = await mount()
+    expect(await drive.sh('ls -A; ls -A .bags')).toBe('big.bin\n')
+    expect(await drive.sh(`stat -c %s .bags/${bagId}`)).toBe('2000000\n')
+    const copy = join(bench.dir, 'copy')
+    await drive.sh(`cp .bags/${bagId} ${copy}`)
+    expect(readFileSync(copy).equals(content)).toBe(true)
+    const nowhere = 'f'.repeat(64)
+    expect((await drive.fails(`cat .bags/${nowhere}`)).stderr).toContain('No such file')
+    expect((await drive.fails('cat .bags/nonsense')).stderr).toContain('No such file')
+    expect((await drive.fails(`mkdir .bags/${nowhere}`)).stderr).toContain('No such file')
+    expect((await drive.fails('mkdir .bags/nonsense')).stderr).toContain('Invalid argument')
+    expect((await drive.fails(`echo x > .bags/${bagId}`)).stderr).toContain('not permitted')
+    expect((await drive.fails(`rm -f .bags/${bagId}`)).stderr).toContain('not permitted')
+  })
+
+  it.each(['mkdir', 'touch'])('imports a bag of the network by %s', async (program) => {
+    const bagId = await bench.service.uploadElsewhere('shared.txt', 'from a friend\n')
+    const drive = await mount('--listing-ttl', '10m')
+    expect(await drive.sh('ls')).toBe('')
+    await drive.sh(`${program} .bags/${bagId}`)
+    expect(await drive.sh('ls; cat shared.txt')).toBe('shared.txt\nfrom a friend\n')
+    await expect
+      .poll(() => drive.sh(`cat .bags/${bagId}`).catch(() => ''), { timeout: 10_000 })
+      .toBe('from a friend\n')
+  })
+
+  it('checks, tells and empties the cache, mounted or not', async () => {
+    const drive = await mount()
+    await drive.sh('echo hello > good.txt; echo damaged > bad.txt')
+    const bagId = (await drive.sh('getfattr --only-values -n user.bagfs.bag_id bad.txt')).trim()
+    expect((await bagfs('cache', 'stats')).stdout).toMatch(/: \d+ B of 10 GB, 2 bags$/)
+    expect(await bagfs('cache', 'verify')).toMatchObject({ code: 0 })
+    const file = findFile(bench.stateDir, bagId)
+    writeFileSync(file, 'DAMAGED\n')
+    const mounted = await bagfs('cache', 'verify')
+    expect(mounted).toMatchObject({ code: 1 })
+    expect(mounted.stdout).toContain('1 good, 1 bad')
+    expect(existsSync(file)).toBe(false)
+    expect(await drive.sh('sleep 1.1; cat bad.txt')).toBe('damaged\n')
+    await drive.leave()
+    writeFileSync(findFile(bench.stateDir, bagId), 'DAMAGED\n')
+    const idle = await bagfs('cache', 'verify', '--state-dir', bench.stateDir)
+    expect(idle).toMatchObject({ code: 1 })
+    expect(idle.stdout).toContain(bagId)
+    expect((await bagfs('cache', 'clear', '--state-dir', bench.stateDir)).stdout).toContain(
+      'emptied',
+    )
+    const stats = await bagfs('cache', 'stats', '--json', '--state-dir', bench.stateDir)
+    expect(JSON.parse(stats.stdout)).toMatchObject([{ bytes: 0, bags: 0 }])
+  })
+})
+
+function findFile(dir: string, name: string): string {
+  for (const entry of readdirSync(dir, { withFileTypes: true, recursive: true })) {
+    if (entry.name === name) return join(entry.parentPath, name)
+  }
+  throw new Error(`${name} is nowhere in ${dir}.`)
+}

@@ -1,0 +1,312 @@
+import http from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+
+/** What goes wrong with a request. Several may be given; each acts where it can. */
+export interface Fault {
+  /** Waits before anything else. */
+  readonly latencyMs?: number
+  /** Answers without asking the service; the request is read first. */
+  readonly answer?: {
+    readonly status: number
+    readonly headers?: Readonly<Record<string, string>>
+    readonly body?: string
+  }
+  /** Answers 200 with a web page. */
+  readonly html?: boolean
+  /** Never answers, and asks nobody. */
+  readonly silence?: boolean
+  /** Breaks both connections after so many bytes of the request's body. */
+  readonly cutRequestAfter?: number
+  /** Lets the service do the work, then breaks the connection instead of answering. */
+  readonly loseAnswer?: boolean
+  /** Lets the service do the work, and passes its answer on that much later. */
+  readonly answerLatencyMs?: number
+  /** Breaks the connection after so many bytes of the answer's body. */
+  readonly cutResponseAfter?: number
+  /** Sends so many bytes of the answer's body and then nothing. */
+  readonly stallResponseAfter?: number
+  /** Added to the Content-Length of the answer; the body stays. */
+  readonly wrongLength?: number
+  /** Knows no ranges: hides `Range` from the service, `Accept-Ranges` from the client. */
+  readonly noRanges?: boolean
+  /** Sends the answer chunked, without Content-Length. */
+  readonly noLength?: boolean
+}
+
+export interface FaultRule {
+  readonly match?: { readonly method?: string; readonly path?: RegExp }
+  /** Matching requests that pass unharmed first. */
+  readonly skip?: number
+  /** Requests that are harmed; all when undefined. */
+  readonly times?: number
+  /** Chance of harm, drawn from a generator with `seed`, so that a run can be repeated. */
+  readonly probability?: number
+  readonly seed?: number
+  readonly fault: Fault
+}
+
+/** A request as it came to the proxy. */
+export interface SeenRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: http.IncomingHttpHeaders
+  /** Bytes of the body that arrived so far. */
+  bodyBytes: number
+  /** Bytes of the answer's body that the service sent so far. */
+  answerBytes: number
+  /** The fault that it met. */
+  readonly fault: Fault | undefined
+}
+
+export interface FaultProxy {
+  readonly url: string
+  readonly requests: readonly SeenRequest[]
+  /** Adds a rule (the first that matches acts); returns the function that takes it away. */
+  add(rule: FaultRule): () => void
+  clear(): void
+  /** Refuses connections and breaks those that are open; the port stays ours to take again. */
+  down(): Promise<void>
+  up(): Promise<void>
+  close(): Promise<void>
+}
+
+/** A real HTTP proxy before `target` on 127.0.0.1 that harms requests by rules. */
+export async function startFaultProxy(
+  target: string,
+  rules: readonly FaultRule[] = [],
+): Promise<FaultProxy> {
+  const agent = new http.Agent({ keepAlive: true })
+  const sockets = new Set<Socket>()
+  const requests: SeenRequest[] = []
+  let active = rules.map(activate)
+  const server = http.createServer((request, response) => {
+    const fault = active.find((rule) => rule.takes(request))?.rule.fault
+    const seen = record(request, fault)
+    requests.push(seen)
+    serve({ target: new URL(target), agent, request, response, fault: fault ?? {}, seen })
+  })
+  server.requestTimeout = 0
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    socket.once('close', () => sockets.delete(socket))
+  })
+  await listen(server, 0)
+  const { port } = server.address() as AddressInfo
+
+  const down = async (): Promise<void> => {
+    if (!server.listening) return
+    const closed = new Promise((resolve) => server.close(resolve))
+    for (const socket of sockets) socket.destroy()
+    await closed
+  }
+  return {
+    url: `http://127.0.0.1:${port}`,
+    requests,
+    add: (rule) => {
+      const added = activate(rule)
+      active.push(added)
+      return () => {
+        active = active.filter((other) => other !== added)
+      }
+    },
+    clear: () => {
+      active = []
+    },
+    down,
+    up: async () => {
+      if (!server.listening) await listen(server, port)
+    },
+    close: async () => {
+      await down()
+      agent.destroy()
+    },
+  }
+}
+
+function listen(server: http.Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+interface ActiveRule {
+  readonly rule: FaultRule
+  /** Counts the request; true when the rule harms it. */
+  takes(request: http.IncomingMessage): boolean
+}
+
+function activate(rule: FaultRule): ActiveRule {
+  const random = seededRandom(rule.seed ?? 1)
+  let skip = rule.skip ?? 0
+  let times = rule.times ?? Infinity
+  const matches = ({ method, url }: http.IncomingMessage): boolean =>
+    (rule.match?.method === undefined || rule.match.method === method) &&
+    (rule.match?.path === undefined || rule.match.path.test(url ?? ''))
+  return {
+    rule,
+    takes: (request) => {
+      if (times <= 0 || !matches(request)) return false
+      if (skip > 0) {
+        skip -= 1
+        return false
+      }
+      if (rule.probability !== undefined && random() >= rule.probability) return false
+      times -= 1
+      return true
+    },
+  }
+}
+
+/** A linear congruential generator: plenty for deciding which request is harmed. */
+function seededRandom(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+function record(request: http.IncomingMessage, fault: Fault | undefined): SeenRequest {
+  const { method = '', url: path = '', headers } = request
+  return { method, path, headers, bodyBytes: 0, answerBytes: 0, fault }
+}
+
+interface Passage {
+  readonly target: URL
+  readonly agent: http.Agent
+  readonly request: http.IncomingMessage
+  readonly response: http.ServerResponse
+  readonly fault: Fault
+  readonly seen: SeenRequest
+}
+
+const PAGE = '<!doctype html><html><head><title>Welcome</title></head><body>Hello.</body></html>'
+
+function serve(passage: Passage): void {
+  const { fault, request } = passage
+  if (fault.latencyMs !== undefined) {
+    const { latencyMs, ...rest } = fault
+    const timer = setTimeout(() => {
+      serve({ ...passage, fault: rest })
+    }, latencyMs)
+    passage.response.once('close', () => {
+      clearTimeout(timer)
+    })
+    return
+  }
+  const answer = fault.html === true ? pageAnswer() : fault.answer
+  if (answer === undefined && fault.silence !== true) {
+    forward(passage)
+    return
+  }
+  request.on('data', (chunk: Buffer) => (passage.seen.bodyBytes += chunk.length))
+  if (answer === undefined) return
+  request.on('end', () => {
+    passage.response.writeHead(answer.status, answer.headers).end(answer.body ?? '')
+  })
+}
+
+function pageAnswer(): NonNullable<Fault['answer']> {
+  return { status: 200, headers: { 'content-type': 'text/html; charset=utf-8' }, body: PAGE }
+}
+
+function forward({ target, agent, request, response, fault, seen }: Passage): void {
+  const headers = { ...request.headers, host: target.host }
+  if (fault.noRanges === true) delete headers.range
+  const { method } = request
+  const path = target.pathname.replace(/\/$/, '') + (request.url ?? '')
+  const { hostname, port } = target
+  const onward = http.request({ hostname, port, method, path, headers, agent })
+  const breakClient = (): void => {
+    request.socket.destroy()
+  }
+  onward.on('error', breakClient)
+  response.on('close', () => onward.destroy())
+  request.on('data', (chunk: Buffer) => {
+    seen.bodyBytes += chunk.length
+    const surplus = seen.bodyBytes - (fault.cutRequestAfter ?? Infinity)
+    if (surplus >= 0) {
+      onward.write(chunk.subarray(0, chunk.length - surplus), () => onward.destroy())
+      breakClient()
+      return
+    }
+    if (!onward.write(chunk)) {
+      request.pause()
+      onward.once('drain', () => request.resume())
+    }
+  })
+  request.on('end', () => onward.end())
+  onward.on('response', (answer) => {
+    answer.on('error', breakClient)
+    if (fault.loseAnswer === true) {
+      answer.on('end', breakClient).resume()
+      return
+    }
+    const passOn = (): void => {
+      response.writeHead(answer.statusCode ?? 502, harmedHeaders(answer.headers, fault))
+      response.flushHeaders()
+      answer.on('data', (chunk: Buffer) => (seen.answerBytes += chunk.length))
+      relay(answer, response, fault, () => {
+        request.socket.destroySoon()
+      })
+    }
+    if (fault.answerLatencyMs === undefined) passOn()
+    else setTimeout(passOn, fault.answerLatencyMs)
+  })
+}
+
+function harmedHeaders(
+  original: http.IncomingHttpHeaders,
+  { noRanges, noLength, wrongLength }: Fault,
+): http.OutgoingHttpHeaders {
+  const headers = { ...original }
+  // These are between two neighbours; this proxy has its own.
+  delete headers.connection
+  delete headers['transfer-encoding']
+  if (noRanges === true) delete headers['accept-ranges']
+  if (noLength === true) delete headers['content-length']
+  const length = headers['content-length']
+  if (wrongLength === undefined || length === undefined) return headers
+  return { ...headers, 'content-length': String(Math.max(0, Number(length) + wrongLength)) }
+}
+
+/** Passes the answer's body on, as far as the fault lets it; `endClient` ends the connection after what was written. */
+function relay(
+  answer: http.IncomingMessage,
+  response: http.ServerResponse,
+  fault: Fault,
+  endClient: () => void,
+): void {
+  const limit = Math.min(fault.cutResponseAfter ?? Infinity, fault.stallResponseAfter ?? Infinity)
+  const isCut = limit === fault.cutResponseAfter
+  let left = limit
+  const stop = (): void => {
+    answer.removeAllListeners('data').removeAllListeners('end').resume()
+    if (isCut) endClient()
+  }
+  if (left === 0) {
+    stop()
+    return
+  }
+  answer.on('data', (chunk: Buffer) => {
+    const part = chunk.subarray(0, Math.min(left, chunk.length))
+    left -= part.length
+    const hasRoom = response.write(part)
+    if (left <= 0) {
+      stop()
+    } else if (!hasRoom) {
+      answer.pause()
+      response.once('drain', () => answer.resume())
+    }
+  })
+  answer.on('end', () => {
+    // With a length that is wrong the connection is of no further use: its end is the only end.
+    if (fault.wrongLength === undefined) response.end()
+    else endClient()
+  })
+}

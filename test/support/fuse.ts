@@ -1,0 +1,36 @@
+import { accessSync, constants } from 'node:fs'
+
+/** Why drives cannot be mounted on this machine, or undefined when they can. */
+export function whyNoMounts(): string | undefined {
+  try {
+    accessSync('/dev/fuse', constants.R_OK | constants.W_OK)
+    return undefined
+  } catch {
+    return '/dev/fuse is missing or not ours to use'
+  }
+}
+
+/**
+ * True when mount tests can run. Says loudly when they are skipped; with BAGFS_REQUIRE_MOUNT=1, as in
+ * CI, a machine that cannot mount fails instead.
+ */
+export function canMount(): boolean {
+  const why = whyNoMounts()
+  if (why === undefined) return true
+  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error(`Mount tests cannot run: ${why}.`)
+  console.error(
+    `\n*** MOUNT TESTS SKIPPED: ${why}. Nothing below proves that the drive mounts. ***\n`,
+  )
+  return false
+}
+
+/** As `canMount`, for tests that need a small disk of their own, which only root can make. */
+export function canMountSmallDisk(): boolean {
+  if (!canMount()) return false
+  if (process.getuid?.() === 0) return true
+  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error('Tests of full disks need root.')
+  console.error(
+    '\n*** TESTS OF FULL DISKS SKIPPED: only root can make a small disk for them. ***\n',
+  )
+  return false
+}

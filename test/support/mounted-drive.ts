@@ -1,0 +1,393 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { silentLogger } from '../../src/domain/logger.ts'
+import type { FileRecordWire } from '../../src/service/wire.ts'
+import {
+  startLocalService,
+  type LocalService,
+  type ServiceEvent,
+} from '../../src/local-service/server.ts'
+import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
+
+const TOKEN = 'test-token-0123456789'
+const OTHER_TOKEN = 'other-token-0123456789'
+const MOUNT_LIMIT_MS = 20_000
+const LEAVE_LIMIT_MS = 30_000
+
+/** The built program; BAGFS_DIST names a build other than `dist`. */
+export const PROGRAM = join(process.env['BAGFS_DIST'] ?? 'dist', 'main.js')
+
+/** The service of a test: embedded, over real HTTP, with a fault proxy in between. */
+export class TestService {
+  readonly events: ServiceEvent[] = []
+  readonly token = TOKEN
+  readonly local: LocalService
+  readonly proxy: FaultProxy
+
+  private constructor(local: LocalService, proxy: FaultProxy, events: ServiceEvent[]) {
+    this.local = local
+    this.proxy = proxy
+    this.events = events
+  }
+
+  static async start(
+    dataDir: string,
+    { capacityBytes, extraRecords }: Omit<BenchOptions, 'stateBytes'> = {},
+  ): Promise<TestService> {
+    const events: ServiceEvent[] = []
+    const local = await startLocalService(
+      {
+        dataDir,
+        tokens: [TOKEN, OTHER_TOKEN],
+        ...(capacityBytes === undefined ? {} : { capacityBytes }),
+        ...(extraRecords === undefined ? {} : { extraRecords }),
+      },
+      { log: silentLogger, onRequest: (event) => events.push(event) },
+    )
+    return new TestService(local, await startFaultProxy(local.url), events)
+  }
+
+  /** Names of successful uploads, in order. */
+  uploads(): readonly (string | undefined)[] {
+    return this.events
+      .filter(
+        ({ method, path, status }) =>
+          method === 'POST' && path.endsWith('/upload') && status === 200,
+      )
+      .map(({ name }) => name)
+  }
+
+  deletes(): number {
+    return this.events.filter(({ method, status }) => method === 'DELETE' && status === 200).length
+  }
+
+  forgetEvents(): void {
+    this.events.length = 0
+  }
+
+  async #call(path: string, init: RequestInit = {}): Promise<Response> {
+    const answer = await fetch(this.local.url + path, {
+      ...init,
+      headers: { authorization: `Bearer ${TOKEN}` },
+    })
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+    return answer
+  }
+
+  async list(): Promise<readonly FileRecordWire[]> {
+    return (await (await this.#call('/api/user/files_list')).json()) as FileRecordWire[]
+  }
+
+  /** Names at the service with their content, as another client sees them. */
+  async contents(): Promise<Record<string, string>> {
+    const all: Record<string, string> = {}
+    for (const record of await this.list()) {
+      if (record.filename in all) throw new Error(`Two bags have the name ${record.filename}.`)
+      all[record.filename] = (await this.content(record.bag_id)).toString('utf8')
+    }
+    return all
+  }
+
+  async content(bagId: string): Promise<Buffer> {
+    return Buffer.from(await (await this.#call(`/api/bag/download/${bagId}`)).arrayBuffer())
+  }
+
+  async contentOf(name: string): Promise<Buffer> {
+    const records = (await this.list()).filter(({ filename }) => filename === name)
+    const [record] = records
+    if (record === undefined || records.length > 1) {
+      throw new Error(`${records.length} bags have the name ${name}.`)
+    }
+    return this.content(record.bag_id)
+  }
+
+  /** What another client does: an upload that the drive knows nothing of. */
+  async upload(name: string, content: string | Uint8Array, description = ''): Promise<string> {
+    const form = new FormData()
+    form.append('file', new Blob([new Uint8Array(Buffer.from(content))]), name)
+    form.append('description', description)
+    const answer = await this.#call('/api/files/upload', { method: 'POST', body: form })
+    return ((await answer.json()) as { bag_id: string }).bag_id
+  }
+
+  /** A bag of another account: on the network, and not in the listing of the drive. */
+  async uploadElsewhere(name: string, content: string): Promise<string> {
+    const form = new FormData()
+    form.append('file', new Blob([content]), name)
+    form.append('description', '')
+    const answer = await fetch(`${this.local.url}/api/files/upload`, {
+      method: 'POST',
+      body: form,
+      headers: { authorization: `Bearer ${OTHER_TOKEN}` },
+    })
+    return ((await answer.json()) as { bag_id: string }).bag_id
+  }
+
+  async delete(bagId: string): Promise<void> {
+    const body = new URLSearchParams({ bag_id: bagId })
+    await this.#call('/api/bag', { method: 'DELETE', body })
+  }
+
+  async close(): Promise<void> {
+    await this.proxy.close()
+    await this.local.close()
+  }
+}
+
+/** A drive mounted by the built program in a process of its own. */
+export class MountedDrive {
+  readonly path: string
+  readonly process: ChildProcess
+  readonly #log: () => string
+
+  private constructor(path: string, process: ChildProcess, log: () => string) {
+    this.path = path
+    this.process = process
+    this.#log = log
+  }
+
+  /** Mounts; rejects with the program's log when it does not come up. */
+  static async mount(
+    service: { url: string; token: string },
+    dirs: { mountpoint: string; stateDir: string },
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<MountedDrive> {
+    const drive = MountedDrive.spawn(service, dirs, args, env)
+    await drive.#untilMounted()
+    return drive
+  }
+
+  /** Starts the program that mounts, and does not wait. */
+  static spawn(
+    service: { url: string; token: string },
+    dirs: { mountpoint: string; stateDir: string },
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ): MountedDrive {
+    mkdirSync(dirs.mountpoint, { recursive: true })
+    mkdirSync(dirs.stateDir, { recursive: true })
+    const tokenFile = join(dirs.stateDir, 'token')
+    writeFileSync(tokenFile, service.token, { mode: 0o600 })
+    const child = spawn(
+      process.execPath,
+      [
+        PROGRAM,
+        'mount',
+        dirs.mountpoint,
+        '--foreground',
+        ...['--url', service.url, '--token-file', tokenFile, '--state-dir', dirs.stateDir],
+        ...['--log-level', 'debug', '--min-free', '1MB', ...args],
+      ],
+      { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } },
+    )
+    const log: string[] = []
+    child.stdout.on('data', (chunk: Buffer) => log.push(chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => log.push(chunk.toString()))
+    return new MountedDrive(dirs.mountpoint, child, () => log.join(''))
+  }
+
+  async #untilMounted(): Promise<void> {
+    const deadline = Date.now() + MOUNT_LIMIT_MS
+    while (!isMounted(this.path)) {
+      if (this.process.exitCode !== null || Date.now() > deadline) {
+        await this.kill()
+        throw new Error(`The drive did not mount:\n${this.log}`)
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+
+  get log(): string {
+    return this.#log()
+  }
+
+  /** Runs a shell command inside the drive; rejects when it fails or takes too long. */
+  async sh(command: string, options: { timeoutMs?: number } = {}): Promise<string> {
+    const { stdout } = await execa('bash', ['-ec', command], {
+      cwd: this.path,
+      timeout: options.timeoutMs ?? 30_000,
+      killSignal: 'SIGKILL',
+      stripFinalNewline: false,
+      env: { LC_ALL: 'C.UTF-8' },
+    })
+    return stdout
+  }
+
+  /** As `sh`, for a command that fails: its exit code and what it said. */
+  async fails(command: string): Promise<{ code: number | undefined; stderr: string }> {
+    const result = await execa('bash', ['-c', command], {
+      cwd: this.path,
+      timeout: 30_000,
+      killSignal: 'SIGKILL',
+      reject: false,
+      env: { LC_ALL: 'C.UTF-8' },
+    })
+    if (result.exitCode === 0) throw new Error(`This did not fail: ${command}`)
+    return { code: result.exitCode, stderr: result.stderr }
+  }
+
+  /** Leaves as SIGTERM does: waits for the outbox. */
+  async leave(): Promise<void> {
+    this.signal('SIGTERM')
+    await this.ended()
+  }
+
+  signal(signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): void {
+    this.process.kill(signal)
+  }
+
+  /** The exit code of the drive's process; rejects with the log when it does not end. */
+  async ended(limitMs = LEAVE_LIMIT_MS): Promise<number | null> {
+    await this.#ended(limitMs)
+    return this.process.exitCode
+  }
+
+  get isMounted(): boolean {
+    return isMounted(this.path)
+  }
+
+  /** Memory that the drive's process has in use, in bytes. */
+  residentBytes(): number {
+    const status = readFileSync(`/proc/${this.process.pid ?? 0}/status`, 'utf8')
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+  }
+
+  /** kill -9, and the dead mount taken away. */
+  async kill(): Promise<void> {
+    if (this.process.exitCode === null && this.process.signalCode === null) {
+      this.process.kill('SIGKILL')
+      await this.#ended(5_000)
+    }
+    if (isMounted(this.path)) spawnSync('fusermount', ['-uz', this.path], { timeout: 5_000 })
+  }
+
+  async #ended(limitMs: number): Promise<void> {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return
+    const limit = AbortSignal.timeout(limitMs)
+    try {
+      await once(this.process, 'exit', { signal: limit })
+    } catch {
+      throw new Error(`The drive did not end within ${limitMs} ms:\n${this.log.slice(-4_000)}`)
+    }
+  }
+}
+
+function isMounted(path: string): boolean {
+  return readFileSync('/proc/self/mounts', 'utf8')
+    .split('\n')
+    .some((line) => line.split(' ')[1] === path)
+}
+
+export interface BenchOptions {
+  readonly capacityBytes?: number
+  readonly extraRecords?: () => readonly FileRecordWire[]
+  /** Puts the state directory on a disk of its own that holds no more than this; only root can. */
+  readonly stateBytes?: number
+}
+
+/** How a command ended. */
+export interface Outcome {
+  readonly code: number | undefined
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Everything a mount test needs, and its end. */
+export class Bench {
+  readonly dir: string
+  readonly mountpoint: string
+  readonly stateDir: string
+  readonly #drives: MountedDrive[] = []
+  readonly #hasSmallDisk: boolean
+  readonly service: TestService
+
+  private constructor(dir: string, service: TestService, options: BenchOptions) {
+    this.dir = dir
+    this.mountpoint = join(dir, 'drive')
+    this.stateDir = join(dir, 'state')
+    this.service = service
+    this.#hasSmallDisk = options.stateBytes !== undefined
+    mkdirSync(this.mountpoint)
+    mkdirSync(this.stateDir)
+    if (options.stateBytes !== undefined) mountSmallDisk(this.stateDir, options.stateBytes)
+  }
+
+  static async start(options: BenchOptions = {}): Promise<Bench> {
+    const dir = mkdtempSync(join(tmpdir(), 'bagfs-test-'))
+    return new Bench(dir, await TestService.start(join(dir, 'service'), options), options)
+  }
+
+  /** Mounts the drive of this bench, through the fault proxy; the state directory stays the same. */
+  async mount(...args: readonly string[]): Promise<MountedDrive> {
+    const { service, mountpoint, stateDir } = this
+    const drive = await MountedDrive.mount(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint, stateDir },
+      args,
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
+  /** As `mount`, without waiting for it. */
+  begin(...args: readonly string[]): MountedDrive {
+    const { service, mountpoint, stateDir } = this
+    const drive = MountedDrive.spawn(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint, stateDir },
+      args,
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
+  /** Runs the program to its end, as a person would type it. */
+  async bagfs(
+    args: readonly string[],
+    options: { readonly timeoutMs?: number; readonly env?: Record<string, string> } = {},
+  ): Promise<Outcome> {
+    const result = await execa(process.execPath, [PROGRAM, ...args], {
+      timeout: options.timeoutMs ?? 30_000,
+      killSignal: 'SIGKILL',
+      reject: false,
+      env: options.env ?? {},
+    })
+    if (result.timedOut) throw new Error(`This did not end: bagfs ${args.join(' ')}`)
+    return { code: result.exitCode, stdout: result.stdout, stderr: result.stderr }
+  }
+
+  /** Runs `bagfs mount` for this bench's account: in the background, unless the arguments say otherwise. */
+  async mountBy(...args: readonly string[]): Promise<Outcome> {
+    const { service, mountpoint, stateDir } = this
+    const tokenFile = join(this.dir, 'token')
+    writeFileSync(tokenFile, service.token, { mode: 0o600 })
+    return this.bagfs([
+      'mount',
+      mountpoint,
+      ...['--url', service.proxy.url, '--token-file', tokenFile, '--state-dir', stateDir],
+      ...['--min-free', '1MB', ...args],
+    ])
+  }
+
+  async close(): Promise<void> {
+    for (const drive of this.#drives) await drive.kill()
+    if (isMounted(this.mountpoint)) {
+      await this.bagfs(['umount', '--now', this.mountpoint])
+    }
+    if (isMounted(this.mountpoint)) spawnSync('fusermount', ['-uz', this.mountpoint])
+    await this.service.close()
+    if (this.#hasSmallDisk) spawnSync('umount', ['-l', this.stateDir])
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}
+
+function mountSmallDisk(path: string, bytes: number): void {
+  const options = ['-t', 'tmpfs', '-o', `size=${bytes},mode=700`, 'bagfs-test', path]
+  const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' })
+  if (status !== 0) throw new Error(`A small disk cannot be mounted: ${stderr}`)
+}
