@@ -1,0 +1,139 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { systemClock } from '../../src/domain/clock.ts'
+import type { BagId } from '../../src/domain/ids.ts'
+import { silentLogger } from '../../src/domain/logger.ts'
+import type { DriveService } from '../../src/service/drive-service.ts'
+import { createHttpService } from '../../src/service/http-service.ts'
+import { until, type Processes, type Running } from './processes.ts'
+import type { Mount, MountOptions, SeedFile, Subject } from './subject.ts'
+
+const MAIN = join(import.meta.dirname, '../../src/main.js')
+const LARGE_LISTING = join(import.meta.dirname, 'large-listing.js')
+const TOKEN = 'bench-token-0123456789'
+const SEEDING_AT_ONCE = 4
+
+export interface Places {
+  /** On tmpfs. */
+  readonly memory: string
+  /** On the disk. */
+  readonly disk: string
+}
+
+interface Settings {
+  readonly name: string
+  readonly writeBack: boolean
+  /** Records that the listing holds besides the seeded files; they have no content. */
+  readonly extraRecords?: number
+}
+
+/** This drive on the embedded service, each in a process of its own. */
+export class BagfsSubject implements Subject {
+  readonly name: string
+  readonly #processes: Processes
+  readonly #places: Places
+  readonly #settings: Settings
+  readonly #tokenFile: string
+  readonly #dataDir: string
+  readonly #bags = new Map<string, BagId>()
+  #server: Running | undefined
+  #service: DriveService | undefined
+  #url = ''
+  #stateDir: string
+
+  private constructor(processes: Processes, places: Places, settings: Settings) {
+    this.name = settings.name
+    this.#processes = processes
+    this.#places = places
+    this.#settings = settings
+    this.#dataDir = mkdtempSync(join(places.memory, 'bagfs-service-'))
+    this.#tokenFile = join(this.#dataDir, 'token')
+    this.#stateDir = this.#newStateDir()
+    writeFileSync(this.#tokenFile, TOKEN, { mode: 0o600 })
+  }
+
+  static async start(
+    processes: Processes,
+    places: Places,
+    settings: Settings,
+    files: readonly SeedFile[],
+  ): Promise<BagfsSubject> {
+    const subject = new BagfsSubject(processes, places, settings)
+    await subject.#serve()
+    await subject.#seed(files)
+    return subject
+  }
+
+  async mount(options: MountOptions = {}): Promise<Mount> {
+    if (options.keepsState !== true) {
+      rmSync(this.#stateDir, { recursive: true, force: true })
+      this.#stateDir = this.#newStateDir()
+    }
+    const path = mkdtempSync(join(this.#places.disk, 'bagfs-drive-'))
+    const profile = process.env['BENCH_PROFILE']
+    const args = [
+      ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
+      ...[MAIN, 'mount', path, '--foreground', '--url', this.#url, '--token-file', this.#tokenFile],
+      ...['--state-dir', this.#stateDir, ...(this.#settings.writeBack ? ['--write-back'] : [])],
+    ]
+    const running = await this.#processes.mount(process.execPath, args, path)
+    const leave = async (): Promise<void> => {
+      await this.#processes.unmount(running, path)
+      if (readdirSync(path).length === 0) rmSync(path, { recursive: true })
+    }
+    return { path, pid: running.pid, leave }
+  }
+
+  curl(name: string): readonly string[] {
+    const bagId = this.#bags.get(name)
+    if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)
+    return ['-H', `Authorization: Bearer ${TOKEN}`, `${this.#url}/api/bag/download/${bagId}`]
+  }
+
+  async has(files: readonly { readonly name: string; readonly size: number }[]): Promise<boolean> {
+    const records = (await this.#service?.listFiles()) ?? []
+    const sizes = new Map(records.map((record) => [record.name, record.size]))
+    return files.every(({ name, size }) => (sizes.get(name) ?? -1) >= size)
+  }
+
+  async close(): Promise<void> {
+    await this.#service?.close()
+    if (this.#server !== undefined) await this.#processes.stop(this.#server)
+    rmSync(this.#dataDir, { recursive: true, force: true })
+    rmSync(this.#stateDir, { recursive: true, force: true })
+  }
+
+  #newStateDir(): string {
+    return mkdtempSync(join(this.#places.disk, 'bagfs-state-'))
+  }
+
+  async #serve(): Promise<void> {
+    const { extraRecords } = this.#settings
+    const data = join(this.#dataDir, 'data')
+    mkdirSync(data)
+    const args =
+      extraRecords === undefined
+        ? [MAIN, 'serve', '--data', data, '--port', '0', '--token-file', this.#tokenFile]
+        : [LARGE_LISTING, data, TOKEN, String(extraRecords)]
+    if (extraRecords === undefined) args.push('--capacity', '8GB')
+    const server = this.#processes.start(process.execPath, args)
+    this.#server = server
+    const url = (): string | undefined => /http:\/\/[\d.]+:\d+/.exec(server.output())?.[0]
+    await until(() => url() !== undefined, server, 10)
+    this.#url = url() ?? ''
+    const deps = { log: silentLogger, clock: systemClock }
+    this.#service = createHttpService(deps, { baseUrl: this.#url, token: TOKEN })
+  }
+
+  async #seed(files: readonly SeedFile[]): Promise<void> {
+    const left = files.values()
+    const upload = async (): Promise<void> => {
+      for (const { name, path } of left) {
+        const { size: length } = statSync(path)
+        const bagId = await this.#service?.uploadFile({ path, length, name, description: '' })
+        if (bagId !== undefined) this.#bags.set(name, bagId)
+      }
+    }
+    await Promise.all(Array.from({ length: SEEDING_AT_ONCE }, upload))
+  }
+}

@@ -1,0 +1,71 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { large, listing } from './listing.ts'
+import { Machine } from './machine.ts'
+import { isInstalled, Processes } from './processes.ts'
+import { reading } from './reading.ts'
+import type { Section } from './sections.ts'
+import { Table } from './table.ts'
+import { writing } from './writing.ts'
+
+const SECTIONS: Record<string, Section> = { reading, listing, writing, large }
+const NEEDED = ['curl', 'fusermount', 'rclone']
+
+/** Measures the sections that are named, or all, and prints each as a Markdown table. */
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { runs: { type: 'string', default: '3' }, only: { type: 'string' } },
+  })
+  const runs = Number(values.runs)
+  if (!Number.isInteger(runs) || runs < 1) throw new Error(`--runs ${values.runs}: not a count.`)
+  const missing = NEEDED.filter((program) => !isInstalled(program))
+  if (missing.length > 0) throw new Error(`Not installed: ${missing.join(', ')}.`)
+  const names = positionals.length > 0 ? positionals : Object.keys(SECTIONS)
+  const sections = names.map((name) => {
+    const section = SECTIONS[name]
+    if (section === undefined) throw new Error(`There is no section ${name}.`)
+    return section
+  })
+  await measure(sections, { runs, ...(values.only === undefined ? {} : { only: values.only }) })
+}
+
+async function measure(
+  sections: readonly Section[],
+  options: { readonly runs: number; readonly only?: string },
+): Promise<void> {
+  const machine = new Machine()
+  const processes = new Processes()
+  const places = {
+    memory: mkdtempSync('/dev/shm/bagfs-bench-'),
+    disk: mkdtempSync(join(tmpdir(), 'bagfs-bench-')),
+  }
+  const cleanUp = async (): Promise<void> => {
+    await processes.close()
+    for (const place of [places.memory, places.disk])
+      rmSync(place, { recursive: true, force: true })
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      cleanUp()
+        .catch((error: unknown) => {
+          console.error(error)
+        })
+        .finally(() => process.exit(1))
+    })
+  }
+  try {
+    for (const section of sections) {
+      const table = new Table()
+      await section.measure({ processes, places, machine, ...options }, table)
+      console.log(`### ${section.title}\n\n${table.format(section.subjects)}\n`)
+    }
+    console.log(`Medians of ${options.runs} runs. ${machine.describe()}`)
+  } finally {
+    await cleanUp()
+  }
+}
+
+await main()
