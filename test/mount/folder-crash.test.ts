@@ -28,6 +28,8 @@ const WORKS: readonly Work[] = [
   },
 ]
 
+const GONE = { status: 404 }
+
 const STEPS = [
   ...['add.written', 'update.written:1', 'update.written:2', 'update.written:3'],
   ...['update.written:4', 'folder.packed', 'upload.begin', 'upload.answered', 'cache.taken'],
@@ -137,6 +139,51 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
     const steps = work.given === 'true' ? STEPS : [...STEPS, ...STEPS_OF_REPLACING]
     it.each(steps)(`loses nothing of ${work.title}, at %s`, (step) => crash(work, step))
   }
+
+  it.each([
+    { title: 'is slow to come', later: { latencyMs: 1_500 } },
+    { title: 'is gone', later: { answer: { status: 404 } } },
+  ])('loses nothing when the zip of before $title and a new one was sent', async ({ later }) => {
+    const run = await Run.start()
+    try {
+      const first = await run.mount()
+      await first.sh('cp -a ../src F')
+      await first.leave()
+      const [base] = await run.service.list()
+      const stopSlowness = run.service.proxy.add({
+        match: { method: 'POST', path: /upload/ },
+        fault: { latencyMs: 1_000 },
+      })
+      const drive = await run.mount('upload.answered')
+      await drive.sh('echo 1 > F/one; for i in $(seq 40); do echo $i > F/sent$i; done')
+      await expect
+        .poll(() => run.service.proxy.requests.filter(({ method }) => method === 'POST').length)
+        .toBe(2)
+      await drive.sh('echo 2 > F/two')
+      expect(await died(drive)).toBe(true)
+      stopSlowness()
+      await drive.kill()
+      await execa('bash', ['-ec', 'rm -r $(find state -type d -name cache)'], { cwd: run.dir })
+      const path = new RegExp(base?.bag_id ?? '')
+      run.service.proxy.add({ match: { method: 'GET', path }, times: 1, fault: { answer: GONE } })
+      run.service.proxy.add({ match: { method: 'GET', path }, fault: later })
+      const after = await run.mount()
+      await run.plain(
+        'cp -a ../src F; echo 1 > F/one; for i in $(seq 40); do echo $i > F/sent$i; done; echo 2 > F/two',
+      )
+      await expect.poll(() => after.sh('cat F/two').catch(String), { timeout: 20_000 }).toBe('2\n')
+      await run.compare('plain/F', 'drive/F')
+      await expect.poll(() => run.service.uploads(), { timeout: 20_000 }).toHaveLength(3)
+      await run.compare('plain/F', 'drive/F')
+      await after.leave()
+      expect(run.service.uploads()).toHaveLength(3)
+      expect((await run.service.list()).map(({ filename }) => filename)).toHaveLength(1)
+      await unpackFolder(run.service, 'F', join(run.dir, 'unpacked'))
+      await run.compare('plain/F', 'unpacked')
+    } finally {
+      await run.end()
+    }
+  })
 
   it('content of a killed program never gets into a new file', async () => {
     const run = await Run.start()

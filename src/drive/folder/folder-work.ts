@@ -153,16 +153,31 @@ export class FolderWork {
     if (entry?.kind !== 'bag') throw new DriveError('busy', 'The folder is being stored right now.')
     const shown = entry.record.bagId
     const intent = this.#deps.newIntent(this.#node, shown, this.#base() ?? shown)
-    await this.#deps.outbox.add(intent, { durable: true })
-    await this.open(intent)
+    this.#id = intent.id
+    try {
+      await this.#deps.outbox.add(intent, { durable: true })
+      await this.open(intent)
+    } catch (error) {
+      this.#id = undefined
+      throw error
+    }
     this.#deps.entries.resolve(this.#node.name ?? '')
     this.touch()
+  }
+
+  /** Takes up an intent that others made for the same tree (a rename). */
+  async #takeUp(intent: PutIntent): Promise<void> {
+    const unseen = await this.open(intent)
+    if (unseen.length === 0) return
+    this.close()
+    this.#id = undefined
+    throw new DriveError('busy', 'The folder has changes that are not loaded yet. Try again.')
   }
 
   /** True when the intent takes changes now; what is being sent takes them for the next time. */
   async #reopen(intent: PutIntent): Promise<boolean> {
     const { outbox, uploader } = this.#deps
-    if (this.#id !== intent.id) await this.open(intent)
+    if (this.#id !== intent.id) await this.#takeUp(intent)
     if (intent.phase === 'confirmed') return true
     if (uploader.isRunning(intent.id) && intent.phase !== 'local') {
       if (intent.content.from !== 'bag') return true

@@ -364,7 +364,7 @@ export class Folders implements Subtree {
 
   /** Waits until nothing of a folder is on its way to the service. */
   async settled(node: FileNode): Promise<void> {
-    const id = this.#open.get(node.id)?.work.id
+    const id = this.#open.get(node.id)?.intentId
     if (id !== undefined) await this.#deps.uploader.finished(id)
   }
 
@@ -375,16 +375,32 @@ export class Folders implements Subtree {
   }
 
   async committed(put: PutIntent, bagId: BagId): Promise<boolean> {
-    const open = this.#openedFor(put.id)
-    if (open === undefined) return (await this.#recovered(put))?.phase !== 'confirmed'
+    const open = await this.#loadedFor(put.id)
+    if (open === undefined) return this.#goesOnUnopened(put)
     const goesOn = await open.committed(put, bagId)
     this.#deps.entries.resolve(open.folder.node.name ?? '')
     return goesOn
   }
 
   #openedFor(id: IntentId): OpenFolder | undefined {
-    for (const open of this.#open.values()) if (open.work.id === id) return open
+    for (const open of this.#open.values()) if (open.intentId === id) return open
     return undefined
+  }
+
+  /** What is being loaded must not take up changes that are finished meanwhile: its end is waited for. */
+  async #loadedFor(id: IntentId): Promise<OpenFolder | undefined> {
+    try {
+      return await this.#openedFor(id)?.ready()
+    } catch (error) {
+      this.#deps.log.debug({ error: String(error) }, 'The zip was stored without its folder.')
+      return undefined
+    }
+  }
+
+  async #goesOnUnopened(put: PutIntent): Promise<boolean> {
+    const next = await this.#recovered(put)
+    if (next?.kind === 'put' && next.phase === 'held') await this.#restAnew(next)
+    return next?.phase !== 'confirmed'
   }
 
   async #folderOfIntent(put: PutIntent): Promise<OpenFolder> {
@@ -411,8 +427,18 @@ export class Folders implements Subtree {
   async recover(): Promise<void> {
     for (const found of this.#deps.outbox.intents()) {
       const intent = found.kind === 'put' ? await this.#recovered(found) : undefined
-      if (intent?.kind !== 'put' || intent.content.from !== 'folder') continue
+      if (intent?.kind !== 'put' || intent.changes === undefined) continue
       if (intent.phase === 'held') await this.#restAnew(intent)
+      else if (intent.phase === 'waiting') await this.#loadedAtStart(intent)
+    }
+  }
+
+  /** Once the zip of earlier changes is stored, later ones must show: their folder is loaded before. */
+  async #loadedAtStart(intent: PutIntent): Promise<void> {
+    try {
+      await this.#folderOfIntent(intent)
+    } catch (error) {
+      this.#deps.log.warn({ name: intent.name, error: String(error) }, 'A folder must wait.')
     }
   }
 

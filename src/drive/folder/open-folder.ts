@@ -42,6 +42,8 @@ export class OpenFolder {
   readonly #deps: OpenFolderDeps
   readonly #turns = new KeyedLock<'changes'>()
   #loading: Promise<void> | undefined
+  /** The intent whose changes are being loaded; undefined before and after. */
+  #loadingIntent: IntentId | undefined
   /** What the zip that is on its way was made of. */
   #snapshot: Snapshot | undefined
 
@@ -59,6 +61,11 @@ export class OpenFolder {
     const shared = { ...deps, folder: this.folder, work: this.work, inTurn }
     this.files = new FolderFiles(shared)
     this.names = new FolderNames({ ...shared, files: this.files })
+  }
+
+  /** The intent that holds the changes of this folder, also while they are being loaded. */
+  get intentId(): IntentId | undefined {
+    return this.work.id ?? this.#loadingIntent
   }
 
   /** Loads the tree once: the bag's, and the changes on top. A failure is tried again at the next call. */
@@ -81,6 +88,15 @@ export class OpenFolder {
       await this.folder.load(node.entry?.kind === 'bag' ? node.entry.record.bagId : undefined)
       return
     }
+    this.#loadingIntent = intent.id
+    try {
+      await this.#loadChanged(intent)
+    } finally {
+      this.#loadingIntent = undefined
+    }
+  }
+
+  async #loadChanged(intent: PutIntent): Promise<void> {
     const { changes, content } = intent
     await this.folder.load(content.from === 'bag' ? content.bagId : changes?.base)
     const operations = await this.work.open(intent)
@@ -105,12 +121,13 @@ export class OpenFolder {
     return latest?.kind === 'put' ? latest : undefined
   }
 
-  /** True when the service has another bag under this name than the one that is shown here. */
+  /** True when the name stands for another bag, or for other changes, than what is shown here. */
   get isOutdated(): boolean {
     const { entry } = this.folder.node
     const base = this.folder.baseBag
-    if (this.work.id !== undefined || entry?.kind !== 'bag' || base === undefined) return false
-    return entry.record.bagId !== base
+    if (this.intentId !== undefined || entry === undefined) return false
+    if (entry.kind === 'pending') return entry.intent.content.from !== 'bag'
+    return base !== undefined && entry.record.bagId !== base
   }
 
   /**
@@ -168,10 +185,14 @@ export class OpenFolder {
         if (isChanged) this.work.touch()
         return true
       }
-      dropLocal(this.folder)
-      await this.work.finish()
+      await this.#finish()
       return false
     })
+  }
+
+  async #finish(): Promise<void> {
+    dropLocal(this.folder)
+    await this.work.finish()
   }
 
   async #lead(bagId: BagId): Promise<void> {
@@ -229,6 +250,7 @@ export class OpenFolder {
     const { outbox, clock } = this.#deps
     const now = clock.now()
     await outbox.update(put.id, (latest) => stored(latest, base, now), { durable: true })
+    await this.#finish()
     return true
   }
 
