@@ -38,6 +38,7 @@ import { Leaving } from './leave.ts'
 import { attachMadeDirectories, type SelfReport } from './made-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
 import type { RunDriveDeps } from './running-drive.ts'
+import { tuneHeap } from './tune-heap.ts'
 
 /** How long the service may take to list what it has taken. */
 const LISTING_LAG_MS = 15_000
@@ -60,6 +61,7 @@ type Release = () => Promise<void>
 /** The one place that builds a drive: mounts it; resolves when it has been unmounted, however that came about. */
 export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Promise<void> {
   const releases: Release[] = []
+  tuneHeap()
   try {
     const parts = await build(settings, deps, releases)
     await serve(settings, deps, parts, releases)
