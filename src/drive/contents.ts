@@ -52,7 +52,8 @@ export class Contents {
   }
 
   #openBag(bagId: BagId, listed: number | undefined): Source {
-    return this.#deps.cache.open(bagId, listed === undefined ? {} : { listedLength: listed })
+    const hint = listed === undefined ? {} : { listedLength: listed }
+    return this.#deps.cache.open(bagId, { ...hint, fromStart: true })
   }
 
   #openStaged(intent: PutIntent): Source {

@@ -54,6 +54,12 @@ export class Drive {
     return this.#at(parent).lookup(parent, name)
   }
 
+  /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */
+  lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    if (parent === ROOT && this.#hidden.has(name)) return undefined
+    return this.#at(parent).lookupNow?.(parent, name)
+  }
+
   async getAttributes(node: NodeId): Promise<Attributes> {
     return this.#at(node).getAttributes(node)
   }

@@ -64,6 +64,13 @@ export class RootFiles implements Subtree {
     return this.#deps.attributes.of(node)
   }
 
+  lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    if (parent !== ROOT || !this.#deps.entries.freshNow()) return undefined
+    const node = this.#deps.entries.resolve(name)
+    if (node === undefined || !this.#deps.kinds.isLearned(node.entry)) return undefined
+    return this.#deps.attributes.of(node)
+  }
+
   async getAttributes(id: NodeId): Promise<Attributes> {
     if (id === ROOT) return Promise.resolve(this.#deps.attributes.root())
     const node = this.#node(id)
