@@ -106,7 +106,7 @@ async function build(
   )
   releases.push(() => uploader.close())
   const drive = new Drive(
-    { service, listing, cache, inflated, outbox, uploader, facts, clock, log },
+    { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
     {
       writeBack: settings.writeBack,
       readOnly: settings.readOnly,
