@@ -44,6 +44,8 @@ const LISTING_LAG_MS = 15_000
 /** How long the listing may disagree with what the service confirmed before it is believed. */
 const BELIEVE_LISTING_MS = 10 * 60_000
 const HOLD_MS = 60_000
+/** Content may take this many times as long as a short call until its next byte. */
+const CONTENT_PATIENCE = 3
 /** Content taken out of zips may have this part of the cache's size on top of it. */
 const INFLATED_SHARE = 4
 const UPLOADS = {
@@ -191,6 +193,7 @@ async function openCache(
     minFreeBytes: settings.minFreeBytes,
     graceMs: 5_000,
     resumeTries: 5,
+    silenceMs: CONTENT_PATIENCE * settings.timeoutMs,
   })
   releases.push(() => cache.close())
   return cache
@@ -226,8 +229,8 @@ async function openService(settings: MountSettings, log: Logger): Promise<DriveS
       token,
       connectTimeoutMs: timeoutMs,
       metadataTimeoutMs: timeoutMs,
-      firstByteTimeoutMs: 3 * timeoutMs,
-      stallTimeoutMs: 3 * timeoutMs,
+      firstByteTimeoutMs: CONTENT_PATIENCE * timeoutMs,
+      stallTimeoutMs: CONTENT_PATIENCE * timeoutMs,
       ...(authHeader === undefined ? {} : { authHeader }),
       onAuthHeader: (header) => {
         rememberAuthHeader(stateDir, serviceKey, token, header).catch((error: unknown) => {
