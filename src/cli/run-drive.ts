@@ -39,8 +39,6 @@ import { attachMadeDirectories, type SelfReport } from './made-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
 import type { RunDriveDeps } from './running-drive.ts'
 
-/** How long the service may take to list what it has taken. */
-const LISTING_LAG_MS = 15_000
 /** How long the listing may disagree with what the service confirmed before it is believed. */
 const BELIEVE_LISTING_MS = 10 * 60_000
 const HOLD_MS = 60_000
@@ -52,7 +50,6 @@ const UPLOADS = {
   concurrency: 8,
   retryBaseMs: 1_000,
   retryMaxMs: 5 * 60_000,
-  listingLagMs: LISTING_LAG_MS,
 }
 const LONGEST_SOCKET_PATH = 100
 
@@ -102,7 +99,7 @@ async function build(
   const later: { drive: Drive | undefined } = { drive: undefined }
   const uploader = new Uploader(
     { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...asked(later) },
-    { ...UPLOADS, durable: settings.writeBack },
+    { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },
   )
   releases.push(() => uploader.close())
   const drive = new Drive(

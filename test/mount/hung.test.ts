@@ -5,6 +5,7 @@ import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 
 const TIMEOUT_MS = 1_000
+const SETTINGS = ['--timeout', `${TIMEOUT_MS}ms`, '--listing-lag', '2s']
 /** How long content may be without a byte, in all. */
 const CONTENT_MS = 3 * TIMEOUT_MS
 /** For starting programs and for what the listing may hold up a lookup, on a loaded machine too. */
@@ -36,7 +37,7 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
       await bench.service.upload('unread.txt', 'never read\n')
       for (let n = 1; n <= OTHERS; n += 1) await bench.service.upload(`other ${n}`, `other ${n}\n`)
       const args = mode === 'back' ? ['--write-back'] : []
-      drive = await bench.mount('--timeout', `${TIMEOUT_MS}ms`, '--listing-ttl', '100ms', ...args)
+      drive = await bench.mount(...SETTINGS, '--listing-ttl', '100ms', ...args)
       await drive.sh('cat read.txt')
       bench.service.proxy.add({ fault: { silence: true } })
     })
@@ -116,7 +117,7 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
       expect(outcome.stderr).toContain('1 change is not at the service yet')
       await drive.ended()
       bench.service.proxy.clear()
-      const next = await bench.mount()
+      const next = await bench.mount(...SETTINGS)
       expect(await next.sh('cat kept.txt')).toBe('kept\n')
       await expect
         .poll(() => bench.service.list(), { timeout: 40_000, interval: 200 })
@@ -126,7 +127,7 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
 
     it('lets the drive mount again with what it knows', async () => {
       await drive.leave()
-      const next = await bench.mount('--timeout', `${TIMEOUT_MS}ms`)
+      const next = await bench.mount(...SETTINGS)
       expect(await next.sh('ls *.txt; cat read.txt', LIMIT)).toBe(
         'read.txt\nunread.txt\nread before\n',
       )
