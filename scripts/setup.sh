@@ -22,6 +22,8 @@ test_programs='setfattr:attr rsync:rsync vim:vim sqlite3:sqlite3 strace:strace g
   zip:zip unzip:unzip fio:fio curl:curl python3:python3 soffice:libreoffice-writer-nogui'
 
 bench_programs='curl:curl fio:fio zip:zip unzip:unzip rclone:rclone fuse-zip:fuse-zip archivemount:archivemount'
+bench_programs='curl:curl fio:fio zip:zip unzip:unzip rclone:rclone fuse-zip:fuse-zip
+  archivemount:archivemount'
 
 missing_packages() {
   has fusermount || has fusermount3 || echo fuse3
@@ -57,9 +59,7 @@ install_packages() {
   fi
 }
 
-install_bench_programs='curl:curl fio:fio zip:zip unzip:unzip rclone:rclone fuse-zip:fuse-zip archivemount:archivemount'
-
-missing_packages() {
+install_missing_packages() {
   packages=$(missing_packages "$1" | tr '\n' ' ')
   [ -n "${packages% }" ] || return 0
   if ! has apt-get; then

@@ -9,8 +9,11 @@ import type { Table } from './table.ts'
 
 const SIZE = 256 * 2 ** 20
 const NAME = 'large.bin'
+/** Read before: what is measured is a drive in use, not the first second of a process. */
+const EARLIER = { name: 'earlier.bin', size: 32 * 2 ** 20 }
 
 const rows = {
+  newMount: { what: 'first byte of a new mount', unit: 'ms', better: 'lower' },
   firstByte: { what: 'first read: first byte', unit: 'ms', better: 'lower' },
   first: { what: 'first read: whole', unit: 'MB/s', better: 'higher' },
   dropped: { what: 'again, page cache dropped', unit: 'MB/s', better: 'higher' },
@@ -28,7 +31,12 @@ export const reading: Section = {
   async measure(context, table) {
     if (!isInstalled('fio')) console.error('fio is missing: no random reads are measured.')
     const path = await makeFile(context.places.memory, NAME, SIZE)
-    await inTurns(context, ['bagfs', 'rclone'], [{ name: NAME, path }], async (subject) => {
+    const earlier = await makeFile(context.places.memory, EARLIER.name, EARLIER.size)
+    const files = [
+      { name: NAME, path },
+      { name: EARLIER.name, path: earlier },
+    ]
+    await inTurns(context, ['bagfs', 'rclone'], files, async (subject) => {
       await measureCurl(context, table, subject)
       const mount = await subject.mount()
       try {
@@ -50,13 +58,16 @@ async function measureMount(
   // A fresh mount has nothing in the page cache: dropping it here would only throw out the programs.
   await machine.quiet()
   table.note(rows.idle, name, memoryOf(mount.pid).nowMb)
-  const first = await readAll(path)
+  const earlier = await readAll(join(mount.path, EARLIER.name), EARLIER.size)
+  table.note(rows.newMount, name, earlier.firstByteMs)
+  await machine.quiet()
+  const first = await readAll(path, SIZE)
   table.note(rows.firstByte, name, first.firstByteMs)
   table.note(rows.first, name, first.mbPerS)
   machine.dropCaches()
   await machine.quiet()
-  table.note(rows.dropped, name, (await readAll(path)).mbPerS)
-  table.note(rows.warm, name, (await readAll(path)).mbPerS)
+  table.note(rows.dropped, name, (await readAll(path, SIZE)).mbPerS)
+  table.note(rows.warm, name, (await readAll(path, SIZE)).mbPerS)
   if (isInstalled('fio')) {
     for (const [row, jobs] of [[rows.random1, 1] as const, [rows.random4, 4] as const]) {
       machine.dropCaches()
@@ -82,9 +93,9 @@ async function measureCurl({ machine }: Context, table: Table, subject: Subject)
 }
 
 /** @throws Error when the file is not as long as it must be. */
-async function readAll(path: string): Promise<WholeRead> {
+async function readAll(path: string, size: number): Promise<WholeRead> {
   const read = await readWhole(path)
-  if (read.bytes !== SIZE) throw new Error(`${path}: ${read.bytes} of ${SIZE} bytes were read.`)
+  if (read.bytes !== size) throw new Error(`${path}: ${read.bytes} of ${size} bytes were read.`)
   return read
 }
 

@@ -6,7 +6,9 @@ import { canPass, DriveError, isDriveError, systemErrorCode } from '../domain/er
 import type { Logger } from '../domain/logger.ts'
 import type { Download, DriveService } from '../service/drive-service.ts'
 import type { BagFile } from './bag-file.ts'
+import type { DiskPace } from './disk-pace.ts'
 import type { RangeSupport } from './range-support.ts'
+import { Silence } from './silence.ts'
 
 /**
  * Bytes that may wait for the disk, per stream. Enough for the disk to be handed large writes while
@@ -24,6 +26,8 @@ export interface StreamHost {
   readonly mayAskRange: boolean
   /** Looks at an answer's head; throws when it belongs to other content than what is here. */
   headArrived(head: Download): void
+  /** Reserves room where that needs no waiting. */
+  makeRoomNow(bytes: number): boolean
   /** Makes and reserves room before a write; resolves false when the stream was stopped meanwhile. */
   makeRoom(stream: BagStream, bytes: number): Promise<boolean>
   /** After the disk was full: true when the write is worth another try. */
@@ -43,11 +47,14 @@ export interface StreamDependencies {
   readonly clock: Clock
   readonly log: Logger
   readonly support: RangeSupport
+  readonly pace: DiskPace
 }
 
 export interface StreamSettings {
   /** Tries in a row without a single byte of progress before the stream fails. */
   readonly resumeTries: number
+  /** Milliseconds without a byte, over all tries, before the stream fails. */
+  readonly silenceMs: number
 }
 
 /**
@@ -67,6 +74,7 @@ export class BagStream {
   readonly #settings: StreamSettings
   readonly #file: BagFile
   readonly #stop = new AbortController()
+  readonly #silence: Silence
   /** Bytes of this stream that were new. */
   #gained = 0
 
@@ -82,6 +90,7 @@ export class BagStream {
     this.limit = from.limit
     this.#dependencies = dependencies
     this.#settings = settings
+    this.#silence = new Silence(dependencies.clock, settings.silenceMs)
   }
 
   get stopped(): boolean {
@@ -99,32 +108,49 @@ export class BagStream {
 
   /** Resolves when the stream ended or was stopped, rejects when it failed for good. */
   async run(): Promise<void> {
-    for (let tries = 0; !this.stopped;) {
+    let tries = 0
+    for (let failures = 0; !this.stopped; failures += 1) {
       const gained = this.#gained
       try {
         await this.#request()
         return
       } catch (error) {
         if (this.signal.aborted) return
-        if (this.#gained > gained) tries = 0
-        tries += 1
-        if (!canPass(error) || tries > this.#triesAfter(error)) throw error
-        await this.#pause(tries, error)
+        this.#silence.failed()
+        if (this.#gained > gained) tries = failures = 0
+        if (!isNotAsked(error)) tries += 1
+        const pauseMs = pauseBefore(failures, error)
+        if (tries > this.#settings.resumeTries || !this.#mayGoOn(error)) throw error
+        if (pauseMs >= this.#silence.leftMs) throw this.#asSilence(error)
+        await this.#pause({ tries, pauseMs }, error)
       }
     }
   }
 
-  /** Who was silent for its whole time is not asked again and again while a reader waits. */
-  #triesAfter(error: unknown): number {
-    return isDriveError(error, 'timed-out') ? 1 : this.#settings.resumeTries
+  /** Who is in the middle waits for a service that went away; nobody begins with one that is dead. */
+  #mayGoOn(error: unknown): boolean {
+    return canPass(error) && (!isNotAsked(error) || this.#gained > 0)
   }
 
-  async #pause(tries: number, error: unknown): Promise<void> {
+  /** What nobody answered for so long is silence, whatever the last try died of. */
+  #asSilence(error: unknown): unknown {
+    if (isDriveError(error) && error.facts.status !== undefined) return error
+    const seconds = this.#settings.silenceMs / 1000
+    return new DriveError('timed-out', `No byte of the content came in ${seconds} s.`, {
+      cause: error,
+    })
+  }
+
+  async #pause(
+    { tries, pauseMs }: { readonly tries: number; readonly pauseMs: number },
+    error: unknown,
+  ): Promise<void> {
     const { clock, log } = this.#dependencies
     const { bagId } = this.#file
     log.info({ bagId, position: this.position, tries, err: error }, 'A download was cut; resuming.')
     try {
-      await clock.sleep(pauseBefore(tries, error), this.signal)
+      await clock.sleep(pauseMs, this.signal)
+      this.#silence.failed(pauseMs)
     } catch (reason) {
       if (!this.stopped) throw reason
     }
@@ -135,8 +161,13 @@ export class BagStream {
     const asked = support.mayAsk && this.#host.mayAskRange ? this.position : 0
     const head = await service.download(this.#file.bagId, {
       signal: this.signal,
+      limits: this.#silence.limits,
+      onBegin: () => {
+        this.#silence.asked()
+      },
       ...(asked > 0 && { range: { start: asked } }),
     })
+    this.#silence.answered()
     try {
       this.#takeHead(asked, head)
     } catch (error) {
@@ -150,12 +181,17 @@ export class BagStream {
   /** Resolves at the end of the body. What came before a cut is written before it rejects. */
   async #receive(body: Readable): Promise<void> {
     const { signal } = this
-    const sink = toSink((chunks) => this.#take(chunks))
+    const sink = toSink(
+      (chunk) => this.#takeNow(chunk),
+      (chunks) => this.#take(chunks),
+    )
     const close = (): void => {
       body.destroy()
       sink.destroy()
     }
     sink.once('error', close)
+    // It may fail once more after it was closed, when nobody listens any longer.
+    body.on('error', ignore)
     signal.addEventListener('abort', close, { once: true })
     const written = outcomeOf(finished(sink, { signal }))
     body.pipe(sink)
@@ -187,7 +223,44 @@ export class BagStream {
     return this.position >= this.limit || ranges.contains(this.position, this.position + 1)
   }
 
+  /** The common case of `#take`: new bytes, room for them, and a disk that keeps up. */
+  #takeNow(chunk: Uint8Array): boolean {
+    const { pace } = this.#dependencies
+    const start = this.position
+    const end = start + chunk.length
+    if (this.stopped || !pace.keepsUp || end > (this.#file.total ?? Infinity)) return false
+    if (this.#file.ranges.firstPresent(start) < end) return false
+    if (!this.#host.makeRoomNow(chunk.length)) return false
+    const gained = this.#tryWrite(chunk, start)
+    this.#host.giveBack(chunk.length - gained)
+    if (gained < chunk.length) return false
+    this.#gained += gained
+    this.#landed([chunk], start, end)
+    return true
+  }
+
+  /** 0 when it failed: the usual way tries again and says why. */
+  #tryWrite(chunk: Uint8Array, position: number): number {
+    try {
+      return this.#dependencies.pace.time(() => this.#file.writeNow([chunk], position))
+    } catch {
+      return 0
+    }
+  }
+
+  #landed(chunks: readonly Uint8Array[], start: number, end: number): void {
+    this.position = end
+    this.#host.landed(chunks, start)
+    if (this.#isDone()) this.stop()
+  }
+
   async #take(chunks: readonly Uint8Array[]): Promise<void> {
+    this.#silence.broken()
+    await this.#store(chunks)
+    this.#silence.answered()
+  }
+
+  async #store(chunks: readonly Uint8Array[]): Promise<void> {
     const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
     const start = this.position
     if (start + bytes > (this.#file.total ?? Infinity)) {
@@ -200,10 +273,7 @@ export class BagStream {
     } finally {
       this.#host.giveBack(bytes - (this.#gained - gained))
     }
-    if (this.stopped) return
-    this.position = start + bytes
-    this.#host.landed(chunks, start)
-    if (this.#isDone()) this.stop()
+    if (!this.stopped) this.#landed(chunks, start, start + bytes)
   }
 
   async #put(chunks: readonly Uint8Array[], start: number, end: number): Promise<void> {
@@ -251,6 +321,8 @@ export class BagStream {
   }
 }
 
+const ignore = (): void => undefined
+
 /** What a promise rejects with; undefined when it resolves. */
 async function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
   try {
@@ -261,8 +333,14 @@ async function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
   }
 }
 
-/** A stream that hands over all that arrived since the last hand-over, one at a time. */
-function toSink(take: (chunks: readonly Uint8Array[]) => Promise<void>): Writable {
+/**
+ * A stream that hands over what arrives at once where `takeNow` can have it, else all that arrived since
+ * the last hand-over, one at a time.
+ */
+function toSink(
+  takeNow: (chunk: Uint8Array) => boolean,
+  take: (chunks: readonly Uint8Array[]) => Promise<void>,
+): Writable {
   const takeAll = (chunks: readonly Uint8Array[], done: (error?: Error) => void): void => {
     take(chunks).then(
       () => {
@@ -277,7 +355,8 @@ function toSink(take: (chunks: readonly Uint8Array[]) => Promise<void>): Writabl
     highWaterMark: BUFFER_BYTES,
     decodeStrings: false,
     write: (chunk: Uint8Array, _encoding, done) => {
-      takeAll([chunk], done)
+      if (takeNow(chunk)) done()
+      else takeAll([chunk], done)
     },
     writev: (items, done) => {
       takeAll(
@@ -296,9 +375,13 @@ function toCut(error: unknown): unknown {
   return new DriveError('unavailable', 'The download was cut.', { cause: error })
 }
 
-function pauseBefore(tries: number, error: unknown): number {
+function isNotAsked(error: unknown): boolean {
+  return isDriveError(error) && error.facts.notAsked === true
+}
+
+function pauseBefore(failures: number, error: unknown): number {
   const asked = isDriveError(error) ? error.facts.retryAfterMs : undefined
-  const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1))
+  const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures)
   // Half of it at random, so that many cut downloads do not come back in step.
   return asked ?? longest / 2 + Math.random() * (longest / 2)
 }

@@ -4,7 +4,7 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account, BagRecord } from '../domain/record.ts'
-import { ACCEPTED_ENCODINGS, readJson } from './answer-body.ts'
+import { ACCEPTED_ENCODINGS, parseJson, readJson, readWhole } from './answer-body.ts'
 import { parseAccount, parseDeleted, parseListing, parseUploaded } from './answers.ts'
 import { Auth } from './auth.ts'
 import { Caller, type Call } from './caller.ts'
@@ -21,6 +21,7 @@ import type { Answer, ExchangeLimits } from './exchange.ts'
 import { follow } from './follow.ts'
 import { openForm } from './multipart.ts'
 import { makeRedact, type Redact } from './redact.ts'
+import { RememberedListing } from './remembered-listing.ts'
 import { resolveSettings, type HttpServiceSettings, type Resolved } from './settings.ts'
 import { Slots } from './slots.ts'
 
@@ -55,6 +56,7 @@ class HttpService implements DriveService {
   readonly #uploads: Slots
   readonly #downloads: Slots
   readonly #shortCalls: Slots
+  readonly #listing = new RememberedListing()
   readonly #closing = new AbortController()
 
   constructor({ log, clock }: HttpServiceDependencies, settings: Resolved) {
@@ -112,7 +114,9 @@ class HttpService implements DriveService {
       release()
     }
     try {
-      const download = await this.#startDownload(bagId, wanted, signal)
+      options.onBegin?.()
+      const limits = { ...this.#limits(), ...options.limits }
+      const download = await this.#startDownload(bagId, wanted, { limits, signal })
       download.body.once('close', letGo)
       if (download.body.closed) letGo()
       return download
@@ -145,15 +149,20 @@ class HttpService implements DriveService {
     const limits = { ...this.#limits(), answerMs: this.#settings.metadataTimeoutMs }
     return this.#short('Listing the files', options, (what, signal) =>
       this.#caller.send(get(what, '/api/user/files_list', limits, signal), async (answer) => {
-        const listing = parseListing(await readJson(answer, LISTING_BYTES))
-        if (listing === undefined) throw strange(answer, 'its answer is no list.')
-        for (const { index, name, reason } of listing.skipped) {
-          const fields = { index, name: this.#redact(name), reason }
-          this.#log.warn(fields, 'A record of the listing cannot be used and is skipped.')
-        }
-        return listing.records
+        const body = await readWhole(answer, LISTING_BYTES)
+        return this.#listing.read(body, () => this.#recordsOf(answer, body))
       }),
     )
+  }
+
+  #recordsOf(answer: Answer, body: Buffer): readonly BagRecord[] {
+    const listing = parseListing(parseJson(answer, body))
+    if (listing === undefined) throw strange(answer, 'its answer is no list.')
+    for (const { index, name, reason } of listing.skipped) {
+      const fields = { index, name: this.#redact(name), reason }
+      this.#log.warn(fields, 'A record of the listing cannot be used and is skipped.')
+    }
+    return listing.records
   }
 
   getAccount(options: CallOptions = {}): Promise<Account> {
@@ -204,20 +213,28 @@ class HttpService implements DriveService {
   }
 
   /** A range that the service cannot give (416) is beyond the end of what we thought: the whole tells. */
-  async #startDownload(bagId: BagId, wanted: WantedRange, signal: AbortSignal): Promise<Download> {
+  async #startDownload(
+    bagId: BagId,
+    wanted: WantedRange,
+    how: Pick<Call, 'limits' | 'signal'>,
+  ): Promise<Download> {
     try {
-      return await this.#downloadOnce(bagId, wanted, signal)
+      return await this.#downloadOnce(bagId, wanted, how)
     } catch (error) {
       if (!isDriveError(error) || error.facts.status !== 416) throw error
-      return this.#downloadOnce(bagId, { start: 0, end: undefined }, signal)
+      return this.#downloadOnce(bagId, { start: 0, end: undefined }, how)
     }
   }
 
-  #downloadOnce(bagId: BagId, wanted: WantedRange, signal: AbortSignal): Promise<Download> {
+  #downloadOnce(
+    bagId: BagId,
+    wanted: WantedRange,
+    { limits, signal }: Pick<Call, 'limits' | 'signal'>,
+  ): Promise<Download> {
     const range = rangeHeader(wanted)
     const path = `/api/bag/download/${toPathSegment(bagId)}`
     const call: Call = {
-      ...get(`Downloading bag ${bagId}`, path, this.#limits(), signal),
+      ...get(`Downloading bag ${bagId}`, path, limits, signal),
       headers: {
         accept: '*/*',
         'accept-encoding': 'identity',
@@ -244,6 +261,7 @@ class HttpService implements DriveService {
     try {
       const release = await slots.take(signal)
       try {
+        options.onBegin?.()
         return await task(signal)
       } finally {
         release()
