@@ -25,8 +25,6 @@ interface Settings {
   readonly writeBack: boolean
   /** Records that the listing holds besides the seeded files; they have no content. */
   readonly extraRecords?: number
-  /** More arguments of `bagfs mount`. */
-  readonly mountArgs?: readonly string[]
 }
 
 /** This drive on the embedded service, each in a process of its own. */
@@ -66,27 +64,6 @@ export class BagfsSubject implements Subject {
     return subject
   }
 
-  /** Where the service answers. */
-  get url(): string {
-    return this.#url
-  }
-
-  get service(): DriveService {
-    if (this.#service === undefined) throw new Error('The service does not run.')
-    return this.#service
-  }
-
-  bagOf(name: string): BagId {
-    const bagId = this.#bags.get(name)
-    if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)
-    return bagId
-  }
-
-  /** A seeded bag was replaced by another. */
-  noteBag(name: string, bagId: BagId): void {
-    this.#bags.set(name, bagId)
-  }
-
   async mount(options: MountOptions = {}): Promise<Mount> {
     if (options.keepsState !== true) {
       rmSync(this.#stateDir, { recursive: true, force: true })
@@ -96,10 +73,8 @@ export class BagfsSubject implements Subject {
     const profile = process.env['BENCH_PROFILE']
     const args = [
       ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
-      ...[MAIN, 'mount', path, '--foreground', '--token-file', this.#tokenFile],
-      ...['--url', options.url ?? this.#url, '--state-dir', this.#stateDir],
-      ...(this.#settings.writeBack ? ['--write-back'] : []),
-      ...(this.#settings.mountArgs ?? []),
+      ...[MAIN, 'mount', path, '--foreground', '--url', this.#url, '--token-file', this.#tokenFile],
+      ...['--state-dir', this.#stateDir, ...(this.#settings.writeBack ? ['--write-back'] : [])],
     ]
     const running = await this.#processes.mount(process.execPath, args, path)
     const leave = async (): Promise<void> => {
@@ -110,8 +85,9 @@ export class BagfsSubject implements Subject {
   }
 
   curl(name: string): readonly string[] {
-    const path = `/api/bag/download/${this.bagOf(name)}`
-    return ['-H', `Authorization: Bearer ${TOKEN}`, this.#url + path]
+    const bagId = this.#bags.get(name)
+    if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)
+    return ['-H', `Authorization: Bearer ${TOKEN}`, `${this.#url}/api/bag/download/${bagId}`]
   }
 
   async has(files: readonly { readonly name: string; readonly size: number }[]): Promise<boolean> {
@@ -152,13 +128,10 @@ export class BagfsSubject implements Subject {
   async #seed(files: readonly SeedFile[]): Promise<void> {
     const left = files.values()
     const upload = async (): Promise<void> => {
-      for (const { name, path, isFolder } of left) {
-        const source = { path, length: statSync(path).size, name, description: '' }
-        const { service } = this
-        this.#bags.set(
-          name,
-          await (isFolder === true ? service.uploadFolder(source) : service.uploadFile(source)),
-        )
+      for (const { name, path } of left) {
+        const { size: length } = statSync(path)
+        const bagId = await this.#service?.uploadFile({ path, length, name, description: '' })
+        if (bagId !== undefined) this.#bags.set(name, bagId)
       }
     }
     await Promise.all(Array.from({ length: SEEDING_AT_ONCE }, upload))

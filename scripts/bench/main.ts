@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { folderChanges, folders } from './folders.ts'
 import { large, listing } from './listing.ts'
 import { Machine } from './machine.ts'
 import { isInstalled, Processes } from './processes.ts'
@@ -11,14 +10,7 @@ import type { Section } from './sections.ts'
 import { Table } from './table.ts'
 import { writing } from './writing.ts'
 
-const SECTIONS: Record<string, Section> = {
-  reading,
-  listing,
-  writing,
-  large,
-  folders,
-  'folder-changes': folderChanges,
-}
+const SECTIONS: Record<string, Section> = { reading, listing, writing, large }
 const NEEDED = ['curl', 'fusermount', 'rclone']
 
 /** Measures the sections that are named, or all, and prints each as a Markdown table. */

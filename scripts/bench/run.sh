@@ -1,6 +1,6 @@
 #!/bin/sh
 # `npm run bench`: builds the drive and the benches aside, and measures. Arguments: names of sections
-# (reading, listing, writing, large, folders, folder-changes), --runs N, --only SUBJECT.
+# (reading, listing, writing, memory, large), --runs N, --only SUBJECT.
 set -eu
 cd "$(dirname "$0")/../.."
 built=node_modules/.cache/bagfs-bench
@@ -8,11 +8,5 @@ mkdir -p "$built"
 # The package file makes the output modules, and tells the program its version.
 cp package.json "$built/package.json"
 npx tsc -p scripts/bench/tsconfig.json --outDir "$built"
-# The peers that only the benches need; where they cannot be had, their columns stay empty.
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  for program in fuse-zip archivemount fio; do
-    command -v "$program" >/dev/null || apt-get install -qy --no-install-recommends "$program" >/dev/null || true
-  done
-fi
 # No bench goes on for ever: its own signal handler then takes mounts and processes away.
 exec timeout --kill-after=30 --signal=TERM "${BENCH_LIMIT:-1800}" node "$built/scripts/bench/main.js" "$@"

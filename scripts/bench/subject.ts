@@ -2,8 +2,6 @@
 export interface SeedFile {
   readonly name: string
   readonly path: string
-  /** True for the zip of a folder. */
-  readonly isFolder?: boolean
 }
 
 /** A mount under measurement. */
@@ -16,8 +14,6 @@ export interface Mount {
 export interface MountOptions {
   /** Keep the cache of the mount before; without it the mount starts with nothing. */
   readonly keepsState?: boolean
-  /** Another way to the service than the straight one. */
-  readonly url?: string
 }
 
 /** A server with its data on tmpfs, and the mount of it. */
