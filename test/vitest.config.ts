@@ -24,8 +24,6 @@ export default defineConfig({
           include: ['test/mount/**/*.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          // A loaded machine can make one of hundreds of timed steps late; what fails twice fails.
-          retry: 1,
           fileParallelism: false,
         },
       },

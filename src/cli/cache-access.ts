@@ -65,6 +65,7 @@ function openIdle(stateDir: string, facts: FactsStore, log: Logger): Promise<Bag
       minFreeBytes: 0,
       graceMs: 0,
       resumeTries: 0,
+      silenceMs: 1,
     },
   )
 }

@@ -36,7 +36,7 @@ export function describeLeaving(progress: LeavingProgress): string {
   const speed = hasSpeed ? ` at ${formatSize(bytesPerSecond)}/s` : ''
   const parts = [changes, `${formatSize(waitingBytes)}${speed}`]
   if (hasSpeed) parts.push(`about ${formatSeconds(waitingBytes / bytesPerSecond)}`)
-  if (failure !== undefined) parts.push(`last failure: ${failure}`)
+  if (failure !== undefined) parts.push(`last failure: ${failure.replace(/\.$/, '')}`)
   return `Leaving: ${parts.join(', ')}. Once more to leave now; what waits is kept.`
 }
 

@@ -80,6 +80,7 @@ function toDriveSettings(
     cacheBytes: withDefault(flags, 'cacheSize'),
     minFreeBytes: withDefault(flags, 'minFree'),
     listingTtlMs: withDefault(flags, 'listingTtl'),
+    listingLagMs: withDefault(flags, 'listingLag'),
     folderSettleMs: withDefault(flags, 'folderSettle'),
     timeoutMs: withDefault(flags, 'timeout'),
     writeBack: withDefault(flags, 'writeBack'),

@@ -38,19 +38,19 @@ import { Leaving } from './leave.ts'
 import { attachMadeDirectories, type SelfReport } from './made-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
 import type { RunDriveDeps } from './running-drive.ts'
+import { tuneHeap } from './tune-heap.ts'
 
-/** How long the service may take to list what it has taken. */
-const LISTING_LAG_MS = 15_000
 /** How long the listing may disagree with what the service confirmed before it is believed. */
 const BELIEVE_LISTING_MS = 10 * 60_000
 const HOLD_MS = 60_000
+/** Content may take this many times as long as a short call until its next byte. */
+const CONTENT_PATIENCE = 3
 /** Content taken out of zips may have this part of the cache's size on top of it. */
 const INFLATED_SHARE = 4
 const UPLOADS = {
   concurrency: 8,
   retryBaseMs: 1_000,
   retryMaxMs: 5 * 60_000,
-  listingLagMs: LISTING_LAG_MS,
 }
 const LONGEST_SOCKET_PATH = 100
 
@@ -60,6 +60,7 @@ type Release = () => Promise<void>
 /** The one place that builds a drive: mounts it; resolves when it has been unmounted, however that came about. */
 export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Promise<void> {
   const releases: Release[] = []
+  tuneHeap()
   try {
     const parts = await build(settings, deps, releases)
     await serve(settings, deps, parts, releases)
@@ -100,7 +101,7 @@ async function build(
   const later: { drive: Drive | undefined } = { drive: undefined }
   const uploader = new Uploader(
     { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...asked(later) },
-    { ...UPLOADS, durable: settings.writeBack },
+    { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },
   )
   releases.push(() => uploader.close())
   const drive = new Drive(
@@ -191,6 +192,7 @@ async function openCache(
     minFreeBytes: settings.minFreeBytes,
     graceMs: 5_000,
     resumeTries: 5,
+    silenceMs: CONTENT_PATIENCE * settings.timeoutMs,
   })
   releases.push(() => cache.close())
   return cache
@@ -226,8 +228,8 @@ async function openService(settings: MountSettings, log: Logger): Promise<DriveS
       token,
       connectTimeoutMs: timeoutMs,
       metadataTimeoutMs: timeoutMs,
-      firstByteTimeoutMs: 3 * timeoutMs,
-      stallTimeoutMs: 3 * timeoutMs,
+      firstByteTimeoutMs: CONTENT_PATIENCE * timeoutMs,
+      stallTimeoutMs: CONTENT_PATIENCE * timeoutMs,
       ...(authHeader === undefined ? {} : { authHeader }),
       onAuthHeader: (header) => {
         rememberAuthHeader(stateDir, serviceKey, token, header).catch((error: unknown) => {

@@ -16,6 +16,7 @@ export interface MountSettings {
   readonly cacheBytes: number
   readonly minFreeBytes: number
   readonly listingTtlMs: number
+  readonly listingLagMs: number
   /** How long a folder rests before its changes are uploaded. */
   readonly folderSettleMs: number
   /** How long the service may be silent; three times that for content. */

@@ -80,6 +80,12 @@ export const MOUNT_OPTIONS = {
     default: '5s',
     help: 'how soon a change made elsewhere shows',
   },
+  listingLag: {
+    flags: '--listing-lag <time>',
+    kind: 'duration',
+    default: '15s',
+    help: 'how late an upload may be listed; a lost answer is looked for so long',
+  },
   folderSettle: {
     flags: '--folder-settle <time>',
     kind: 'duration',

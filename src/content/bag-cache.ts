@@ -42,6 +42,8 @@ export interface BagCacheSettings extends BagSettings {
   readonly graceMs: number
   /** Tries to take a cut download up again, in a row without a byte of progress. */
   readonly resumeTries: number
+  /** Milliseconds without a byte, over all tries, after which a reader gets an error. */
+  readonly silenceMs: number
 }
 
 export interface OpenOptions {

@@ -8,6 +8,7 @@ import type { Download, DriveService } from '../service/drive-service.ts'
 import type { BagFile } from './bag-file.ts'
 import type { DiskPace } from './disk-pace.ts'
 import type { RangeSupport } from './range-support.ts'
+import { Silence } from './silence.ts'
 
 /**
  * Bytes that may wait for the disk, per stream. Enough for the disk to be handed large writes while
@@ -52,6 +53,8 @@ export interface StreamDependencies {
 export interface StreamSettings {
   /** Tries in a row without a single byte of progress before the stream fails. */
   readonly resumeTries: number
+  /** Milliseconds without a byte, over all tries, before the stream fails. */
+  readonly silenceMs: number
 }
 
 /**
@@ -71,6 +74,7 @@ export class BagStream {
   readonly #settings: StreamSettings
   readonly #file: BagFile
   readonly #stop = new AbortController()
+  readonly #silence: Silence
   /** Bytes of this stream that were new. */
   #gained = 0
 
@@ -86,6 +90,7 @@ export class BagStream {
     this.limit = from.limit
     this.#dependencies = dependencies
     this.#settings = settings
+    this.#silence = new Silence(dependencies.clock, settings.silenceMs)
   }
 
   get stopped(): boolean {
@@ -103,32 +108,49 @@ export class BagStream {
 
   /** Resolves when the stream ended or was stopped, rejects when it failed for good. */
   async run(): Promise<void> {
-    for (let tries = 0; !this.stopped;) {
+    let tries = 0
+    for (let failures = 0; !this.stopped; failures += 1) {
       const gained = this.#gained
       try {
         await this.#request()
         return
       } catch (error) {
         if (this.signal.aborted) return
-        if (this.#gained > gained) tries = 0
-        tries += 1
-        if (!canPass(error) || tries > this.#triesAfter(error)) throw error
-        await this.#pause(tries, error)
+        this.#silence.failed()
+        if (this.#gained > gained) tries = failures = 0
+        if (!isNotAsked(error)) tries += 1
+        const pauseMs = pauseBefore(failures, error)
+        if (tries > this.#settings.resumeTries || !this.#mayGoOn(error)) throw error
+        if (pauseMs >= this.#silence.leftMs) throw this.#asSilence(error)
+        await this.#pause({ tries, pauseMs }, error)
       }
     }
   }
 
-  /** Who was silent for its whole time is not asked again and again while a reader waits. */
-  #triesAfter(error: unknown): number {
-    return isDriveError(error, 'timed-out') ? 1 : this.#settings.resumeTries
+  /** Who is in the middle waits for a service that went away; nobody begins with one that is dead. */
+  #mayGoOn(error: unknown): boolean {
+    return canPass(error) && (!isNotAsked(error) || this.#gained > 0)
   }
 
-  async #pause(tries: number, error: unknown): Promise<void> {
+  /** What nobody answered for so long is silence, whatever the last try died of. */
+  #asSilence(error: unknown): unknown {
+    if (isDriveError(error) && error.facts.status !== undefined) return error
+    const seconds = this.#settings.silenceMs / 1000
+    return new DriveError('timed-out', `No byte of the content came in ${seconds} s.`, {
+      cause: error,
+    })
+  }
+
+  async #pause(
+    { tries, pauseMs }: { readonly tries: number; readonly pauseMs: number },
+    error: unknown,
+  ): Promise<void> {
     const { clock, log } = this.#dependencies
     const { bagId } = this.#file
     log.info({ bagId, position: this.position, tries, err: error }, 'A download was cut; resuming.')
     try {
-      await clock.sleep(pauseBefore(tries, error), this.signal)
+      await clock.sleep(pauseMs, this.signal)
+      this.#silence.failed(pauseMs)
     } catch (reason) {
       if (!this.stopped) throw reason
     }
@@ -139,8 +161,13 @@ export class BagStream {
     const asked = support.mayAsk && this.#host.mayAskRange ? this.position : 0
     const head = await service.download(this.#file.bagId, {
       signal: this.signal,
+      limits: this.#silence.limits,
+      onBegin: () => {
+        this.#silence.asked()
+      },
       ...(asked > 0 && { range: { start: asked } }),
     })
+    this.#silence.answered()
     try {
       this.#takeHead(asked, head)
     } catch (error) {
@@ -228,6 +255,12 @@ export class BagStream {
   }
 
   async #take(chunks: readonly Uint8Array[]): Promise<void> {
+    this.#silence.broken()
+    await this.#store(chunks)
+    this.#silence.answered()
+  }
+
+  async #store(chunks: readonly Uint8Array[]): Promise<void> {
     const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
     const start = this.position
     if (start + bytes > (this.#file.total ?? Infinity)) {
@@ -342,9 +375,13 @@ function toCut(error: unknown): unknown {
   return new DriveError('unavailable', 'The download was cut.', { cause: error })
 }
 
-function pauseBefore(tries: number, error: unknown): number {
+function isNotAsked(error: unknown): boolean {
+  return isDriveError(error) && error.facts.notAsked === true
+}
+
+function pauseBefore(failures: number, error: unknown): number {
   const asked = isDriveError(error) ? error.facts.retryAfterMs : undefined
-  const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1))
+  const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures)
   // Half of it at random, so that many cut downloads do not come back in step.
   return asked ?? longest / 2 + Math.random() * (longest / 2)
 }

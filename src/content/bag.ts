@@ -19,6 +19,7 @@ export interface BagDependencies extends ContentDependencies, StreamDependencies
 export interface BagSettings {
   readonly graceMs: number
   readonly resumeTries: number
+  readonly silenceMs: number
 }
 
 /** What a bag must know of each of its readers. */

@@ -42,18 +42,32 @@ export class CarryOut {
     if (put.phase !== 'confirmed') {
       const staged = await this.#stageContent(put, attempt.signal)
       if (staged === undefined) return
-      put = await this.#names.run(put.name, () => this.#send(staged, attempt))
+      put = await this.#send(staged, attempt)
     }
     attempt.onConfirmed()
     await this.#giveToCache(put)
     await this.#deleteReplaced(put, attempt.signal)
   }
 
+  /** A rename may have been written since the try began; one that comes later makes a put of its own. */
   async #send(put: PutIntent, attempt: Try): Promise<PutIntent> {
+    for (let latest = put; ;) {
+      const { name } = latest
+      const before = latest
+      latest = await this.#names.run(name, () => this.#sendAs(before, attempt))
+      if (latest.phase === 'confirmed') return latest
+    }
+  }
+
+  /** Answers the put as it is now, not sent, when it has got another name. */
+  async #sendAs(put: PutIntent, attempt: Try): Promise<PutIntent> {
     const found = attempt.mayHaveArrived
       ? await findSent(this.#deps, this.#settings, put, attempt)
       : undefined
-    return this.#confirm(put, found ?? (await this.#upload(put, attempt)))
+    if (found !== undefined) return this.#confirm(put, found)
+    const sending = await this.#updatePut(put, { sentAtMs: this.#deps.clock.now() })
+    if (sending.name !== put.name) return sending
+    return this.#confirm(sending, await this.#upload(sending, attempt))
   }
 
   /** A renamed bag has its content at the service: fetches it, to be sent under the new name. */
@@ -95,8 +109,8 @@ export class CarryOut {
 
   async #upload(put: PutIntent, attempt: Try): Promise<BagId> {
     const { outbox, service, clock } = this.#deps
-    const sending = await this.#updatePut(put, { sentAtMs: clock.now() })
-    if (sending.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
+    if (put.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
+    const { length } = put.content
     this.#step('upload.begin')
     try {
       const upload = put.isFolder === true ? service.uploadFolder : service.uploadFile
@@ -104,7 +118,7 @@ export class CarryOut {
         service,
         {
           path: outbox.contentPath(put.id),
-          length: sending.content.length,
+          length,
           name: put.name,
           description: put.description,
         },
@@ -117,7 +131,7 @@ export class CarryOut {
         attempt.onAnswerLost()
         await this.#updatePut(put, { sentAtMs: clock.now() })
       }
-      throw await this.#explain(error, sending.content.length, attempt.signal)
+      throw await this.#explain(error, length, attempt.signal)
     }
   }
 

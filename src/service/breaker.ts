@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
-import { DriveError, isDriveError } from '../domain/errors.ts'
+import { DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { DriveService } from './drive-service.ts'
+import type { CallOptions, DriveService } from './drive-service.ts'
 
 interface BreakerSettings {
   /** How long calls fail at once after the service gave no answer; doubles while it stays dead. */
@@ -13,8 +13,8 @@ const DEFAULTS: BreakerSettings = { firstPauseMs: 1_000, longestPauseMs: 10_000 
 
 /**
  * A service that is dead or silent costs its callers one deadline and not one each: after a call
- * without any answer, others fail at once with `unavailable`, until a single one that is let through
- * after a pause gets an answer. Any answer counts, also a refusal.
+ * without any answer, others fail at once as that one did (`unavailable`, `timed-out`), until a
+ * single one that is let through after a pause gets an answer. Any answer counts, also a refusal.
  */
 export function withBreaker(
   service: DriveService,
@@ -23,13 +23,18 @@ export function withBreaker(
 ): DriveService {
   const breaker = new Breaker(deps, settings)
   return {
-    uploadFile: (source, options) => breaker.call(() => service.uploadFile(source, options)),
-    uploadFolder: (source, options) => breaker.call(() => service.uploadFolder(source, options)),
-    addById: (bagId, options) => breaker.call(() => service.addById(bagId, options)),
-    download: (bagId, options) => breaker.call(() => service.download(bagId, options)),
-    deleteBag: (bagId, options) => breaker.call(() => service.deleteBag(bagId, options)),
-    listFiles: (options) => breaker.call(() => service.listFiles(options)),
-    getAccount: (options) => breaker.call(() => service.getAccount(options)),
+    uploadFile: (source, options) =>
+      breaker.call(options, (guarded) => service.uploadFile(source, guarded)),
+    uploadFolder: (source, options) =>
+      breaker.call(options, (guarded) => service.uploadFolder(source, guarded)),
+    addById: (bagId, options) =>
+      breaker.call(options, (guarded) => service.addById(bagId, guarded)),
+    download: (bagId, options) =>
+      breaker.call(options, (guarded) => service.download(bagId, guarded)),
+    deleteBag: (bagId, options) =>
+      breaker.call(options, (guarded) => service.deleteBag(bagId, guarded)),
+    listFiles: (options) => breaker.call(options, (guarded) => service.listFiles(guarded)),
+    getAccount: (options) => breaker.call(options, (guarded) => service.getAccount(guarded)),
     close: () => service.close(),
   }
 }
@@ -37,6 +42,8 @@ export function withBreaker(
 class Breaker {
   readonly #deps: { readonly clock: Clock; readonly log: Logger }
   readonly #settings: BreakerSettings
+  /** What the last call without an answer ended with: others end with the same. */
+  #found: DriveErrorCode = 'unavailable'
   /** Calls without an answer in a row. */
   #failures = 0
   #closedUntilMs = 0
@@ -47,20 +54,34 @@ class Breaker {
     this.#settings = settings
   }
 
-  async call<Result>(task: () => Promise<Result>): Promise<Result> {
-    const isTrial = this.#failures > 0
-    if (isTrial) this.#admitTrial()
+  /** Asks for admission at once, and again when the call has waited for its turn behind others. */
+  async call<Options extends CallOptions, Result>(
+    options: Options | undefined,
+    task: (options: Options & CallOptions) => Promise<Result>,
+  ): Promise<Result> {
+    const admission = { isTrial: false }
+    const onBegin = (): void => {
+      this.#admit(admission)
+      options?.onBegin?.()
+    }
     try {
-      const result = await task()
+      this.#admit(admission)
+      const result = await task({ ...options, onBegin } as Options & CallOptions)
       this.#answered()
       return result
     } catch (error) {
-      if (isUnanswered(error)) this.#unanswered()
+      if (isUnanswered(error)) this.#unanswered(error.code)
       else if (isDriveError(error) && error.facts.status !== undefined) this.#answered()
       throw error
     } finally {
-      if (isTrial) this.#isTrying = false
+      if (admission.isTrial) this.#isTrying = false
     }
+  }
+
+  #admit(admission: { isTrial: boolean }): void {
+    if (this.#failures === 0 || admission.isTrial) return
+    this.#admitTrial()
+    admission.isTrial = true
   }
 
   #admitTrial(): void {
@@ -69,7 +90,8 @@ class Breaker {
       this.#isTrying = true
       return
     }
-    throw new DriveError('unavailable', 'The service does not answer.', {
+    throw new DriveError(this.#found, 'The service does not answer.', {
+      notAsked: true,
       hint: 'It is tried again within seconds. What is cached can be read meanwhile.',
     })
   }
@@ -79,7 +101,8 @@ class Breaker {
     this.#failures = 0
   }
 
-  #unanswered(): void {
+  #unanswered(code: DriveErrorCode): void {
+    this.#found = code
     const { firstPauseMs, longestPauseMs } = this.#settings
     // Calls that were under way together found out the same thing.
     if (this.#deps.clock.now() < this.#closedUntilMs) return
@@ -90,6 +113,7 @@ class Breaker {
 }
 
 /** True when nothing came back: no connection, or silence. A slow body of one call says nothing of others. */
-function isUnanswered(error: unknown): boolean {
-  return isDriveError(error, 'unavailable', 'timed-out') && error.facts.status === undefined
+function isUnanswered(error: unknown): error is DriveError {
+  if (!isDriveError(error, 'unavailable', 'timed-out')) return false
+  return error.facts.status === undefined && error.facts.notAsked !== true
 }

@@ -6,6 +6,7 @@ import { decodedBody, limitBody, readSome } from './answer-body.ts'
 import type { Auth } from './auth.ts'
 import { readErrorBody, type ErrorWords } from './error-body.ts'
 import { exchange, type Answer, type ExchangeRequest } from './exchange.ts'
+import { Patience } from './patience.ts'
 import { redirectPath } from './redirect.ts'
 import type { Redact } from './redact.ts'
 import { parseRetryAfter, withRetry, type Repeatable } from './retry.ts'
@@ -38,6 +39,7 @@ export class Caller {
 
   /** Resolves with what `use` makes of a 2xx answer; what `use` rejects with counts as a failed try. */
   send<T>(call: Call, use: (answer: Answer) => T | Promise<T>): Promise<T> {
+    const patience = new Patience(this.#deps.clock, call)
     const { retries, retryBaseMs: baseMs, retryMaxMs: maxMs } = this.#settings
     const repeatable: Repeatable = call.method === 'POST' ? 'until-done' : 'always'
     return withRetry(
@@ -52,7 +54,7 @@ export class Caller {
       { retries, baseMs, maxMs },
       { repeatable, signal: call.signal },
       async () => {
-        const answer = await this.#authorized(call)
+        const answer = await patience.spend((limited) => this.#authorized(limited))
         if (answer.status >= 200 && answer.status < 300) return use(answer)
         throw await this.#statusError(answer)
       },

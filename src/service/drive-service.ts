@@ -5,6 +5,8 @@ import type { Account, BagRecord } from '../domain/record.ts'
 /** What every call takes. */
 export interface CallOptions {
   readonly signal?: AbortSignal
+  /** Called when the call has waited its turn and is going to be sent; what it throws ends the call. */
+  readonly onBegin?: () => void
 }
 
 /** Content on the local disk that is to be uploaded. `length` is the file's length in bytes. */
@@ -24,6 +26,15 @@ export interface UploadOptions extends CallOptions {
 export interface DownloadOptions extends CallOptions {
   /** First byte wanted; a `Range` request when not 0. `end` is exclusive. */
   readonly range?: { readonly start: number; readonly end?: number }
+  /** Instead of the limits of the settings. */
+  readonly limits?: DownloadLimits
+}
+
+export interface DownloadLimits {
+  /** How long the head may take, repeats included. */
+  readonly answerMs: number
+  /** How long the body may stand still. */
+  readonly stallMs: number
 }
 
 /** The head of a download, and its body still to come. */

@@ -22,7 +22,7 @@ export interface StreamedBody {
 
 export interface ExchangeLimits {
   readonly connectMs: number
-  /** From the end of the request to the head of the answer. */
+  /** From the end of the request to the head of the answer; without a streamed body, from its start. */
   readonly answerMs: number
   readonly stallMs: number
   /** From the start of the request to the end of the answer. */
@@ -90,6 +90,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined
   #body: Readable | undefined
   #expected: number | undefined
+  #begunAtMs = 0
   #received = 0
   #wasHandedOver = false
   #isOver = false
@@ -110,7 +111,9 @@ class Exchange implements Dispatcher.DispatchHandler {
       return
     }
     signal.addEventListener('abort', this.#onAbort, { once: true })
+    this.#begunAtMs = this.#deps.clock.now()
     this.#stage.start(limits.connectMs)
+    if (limits.wholeMs !== undefined) this.#limitWhole(limits.wholeMs)
     const isStreamed = body !== undefined && !Buffer.isBuffer(body)
     this.#deps.pool.dispatch(
       {
@@ -133,13 +136,18 @@ class Exchange implements Dispatcher.DispatchHandler {
       return
     }
     const { body, limits } = this.#request
-    if (limits.wholeMs !== undefined) this.#limitWhole(limits.wholeMs)
     if (body !== undefined && !Buffer.isBuffer(body)) {
       this.#enter('it stopped taking the upload', limits.stallMs)
       return
     }
     this.#wasHandedOver = true
-    this.#enter('it did not answer in time', limits.answerMs)
+    this.#enter('it did not answer in time', Math.max(1, limits.answerMs - this.#connectingMs()))
+  }
+
+  /** However the clock was set meanwhile, no longer than the limit on it. */
+  #connectingMs(): number {
+    const tookMs = this.#deps.clock.now() - this.#begunAtMs
+    return Math.min(Math.max(0, tookMs), this.#request.limits.connectMs)
   }
 
   onResponseStart(

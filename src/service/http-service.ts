@@ -114,7 +114,9 @@ class HttpService implements DriveService {
       release()
     }
     try {
-      const download = await this.#startDownload(bagId, wanted, signal)
+      options.onBegin?.()
+      const limits = { ...this.#limits(), ...options.limits }
+      const download = await this.#startDownload(bagId, wanted, { limits, signal })
       download.body.once('close', letGo)
       if (download.body.closed) letGo()
       return download
@@ -211,20 +213,28 @@ class HttpService implements DriveService {
   }
 
   /** A range that the service cannot give (416) is beyond the end of what we thought: the whole tells. */
-  async #startDownload(bagId: BagId, wanted: WantedRange, signal: AbortSignal): Promise<Download> {
+  async #startDownload(
+    bagId: BagId,
+    wanted: WantedRange,
+    how: Pick<Call, 'limits' | 'signal'>,
+  ): Promise<Download> {
     try {
-      return await this.#downloadOnce(bagId, wanted, signal)
+      return await this.#downloadOnce(bagId, wanted, how)
     } catch (error) {
       if (!isDriveError(error) || error.facts.status !== 416) throw error
-      return this.#downloadOnce(bagId, { start: 0, end: undefined }, signal)
+      return this.#downloadOnce(bagId, { start: 0, end: undefined }, how)
     }
   }
 
-  #downloadOnce(bagId: BagId, wanted: WantedRange, signal: AbortSignal): Promise<Download> {
+  #downloadOnce(
+    bagId: BagId,
+    wanted: WantedRange,
+    { limits, signal }: Pick<Call, 'limits' | 'signal'>,
+  ): Promise<Download> {
     const range = rangeHeader(wanted)
     const path = `/api/bag/download/${toPathSegment(bagId)}`
     const call: Call = {
-      ...get(`Downloading bag ${bagId}`, path, this.#limits(), signal),
+      ...get(`Downloading bag ${bagId}`, path, limits, signal),
       headers: {
         accept: '*/*',
         'accept-encoding': 'identity',
@@ -251,6 +261,7 @@ class HttpService implements DriveService {
     try {
       const release = await slots.take(signal)
       try {
+        options.onBegin?.()
         return await task(signal)
       } finally {
         release()

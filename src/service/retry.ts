@@ -19,8 +19,6 @@ export interface RetryDependencies {
 /** How a call may be repeated: `always`, or only while it is certain that it was not carried out. */
 export type Repeatable = 'always' | 'until-done'
 
-/** A service that is silent once is asked once more; each further time would only add its limit to the wait. */
-const REPEATS_OF_SILENCE = 1
 const LONGEST_RETRY_AFTER_MS = 3_600_000
 
 /** Runs `attempt`, again after a growing wait while its DriveError allows it. Rejects with the last error. */
@@ -44,14 +42,13 @@ export async function withRetry<T>(
   }
 }
 
+/** Silence is not repeated: each time would add its whole limit to the wait of the caller. */
 function repeatsFor(error: DriveError, repeatable: Repeatable, retries: number): number {
   if (repeatable === 'until-done' && error.facts.answerLost === true) return 0
   switch (error.code) {
     case 'unavailable':
     case 'rate-limited':
       return retries
-    case 'timed-out':
-      return Math.min(retries, REPEATS_OF_SILENCE)
     case 'server-error':
       return repeatable === 'always' ? retries : 0
     default:

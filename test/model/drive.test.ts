@@ -10,7 +10,7 @@ import { startLocalService, type LocalService } from '../../src/local-service/se
 import { DriveInProcess, type DriveHome } from '../support/drive-in-process.ts'
 
 /** The same runs each time, so that a red build is somebody's change; BAGFS_MODEL_SEED=0 picks others. */
-const RUNS = Number(process.env['BAGFS_MODEL_RUNS'] ?? 400)
+const RUNS = Number(process.env['BAGFS_MODEL_RUNS'] ?? 1_000)
 const CHOSEN = Number(process.env['BAGFS_MODEL_SEED'] ?? 210_138_429)
 const SEED = CHOSEN === 0 ? Date.now() % 1_000_000_000 : CHOSEN
 

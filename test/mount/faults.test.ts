@@ -6,7 +6,7 @@ import { canMount, canMountSmallDisk } from '../support/fuse.ts'
 import { Bench, type BenchOptions, type MountedDrive } from '../support/mounted-drive.ts'
 
 const MEBIBYTE = 2 ** 20
-/** An upload whose answer was lost is looked for in the listing for 15 s before it is made again. */
+/** An upload whose answer was lost is looked for in the listing for a while before it is made again. */
 const ARRIVAL = { timeout: 45_000, interval: 200 }
 const UPLOAD = { method: 'POST', path: /upload/ }
 const DOWNLOAD = { path: /download/ }
@@ -126,7 +126,15 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
       outside = join(bench.dir, 'new.bin')
       writeFileSync(outside, content)
       const args = through ? [] : ['--write-back']
-      drive = await bench.mount('--timeout', '1s', '--listing-ttl', '200ms', ...args)
+      drive = await bench.mount(
+        '--timeout',
+        '1s',
+        '--listing-ttl',
+        '200ms',
+        '--listing-lag',
+        '3s',
+        ...args,
+      )
     })
 
     /** In mode through the program is told; in mode back it is not. */

@@ -49,7 +49,14 @@ export class DriveInProcess {
     const outbox = await Outbox.open(base, { dir: join(dir, 'outbox') })
     const cache = await BagCache.open(
       { ...base, service, facts },
-      { dir: join(dir, 'cache'), maxBytes: 1e8, minFreeBytes: 0, graceMs: 10, resumeTries: 1 },
+      {
+        dir: join(dir, 'cache'),
+        maxBytes: 1e8,
+        minFreeBytes: 0,
+        graceMs: 10,
+        resumeTries: 1,
+        silenceMs: 30_000,
+      },
     )
     const inflated = await InflatedFiles.open({ dir: join(dir, 'inflated'), maxBytes: 1e7 })
     const kindOf = (bagId: Parameters<FactsStore['get']>[0]) => facts.get(bagId)?.kind

@@ -14,6 +14,6 @@ test('tells of one change, of none, and of the last failure', () => {
     /^Leaving: 1 change waits, 5 B\./,
   )
   expect(describeLeaving({ waiting: 0, waitingBytes: 0 })).toContain('nothing waits')
-  const failing = { waiting: 1, waitingBytes: 5, bytesPerSecond: 0, failure: 'no network' }
-  expect(describeLeaving(failing)).toContain('last failure: no network')
+  const failing = { waiting: 1, waitingBytes: 5, bytesPerSecond: 0, failure: 'No network.' }
+  expect(describeLeaving(failing)).toContain('last failure: No network. Once more')
 })

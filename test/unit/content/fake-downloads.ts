@@ -13,7 +13,12 @@ import { toBagId } from '../../../src/domain/ids.ts'
 import type { BagId } from '../../../src/domain/ids.ts'
 import type { Logger } from '../../../src/domain/logger.ts'
 import type { BagFacts } from '../../../src/domain/record.ts'
-import type { Download, DownloadOptions, DriveService } from '../../../src/service/drive-service.ts'
+import type {
+  Download,
+  DownloadLimits,
+  DownloadOptions,
+  DriveService,
+} from '../../../src/service/drive-service.ts'
 
 /** What one answer does differently from a good one. */
 export interface Fault {
@@ -21,6 +26,8 @@ export interface Fault {
   readonly cutAfter?: number
   /** The body ends cleanly, too early, after this many bytes. */
   readonly endAfter?: number
+  /** Told with the request's limits before anything else; may let time pass. */
+  readonly before?: (limits: DownloadLimits | undefined) => void
   /** Fails instead of answering. */
   readonly error?: Error
   readonly totalLength?: number
@@ -42,6 +49,12 @@ export interface Request {
   /** Bytes handed out so far. */
   sent: number
   body?: Readable
+}
+
+function begin({ before, error }: Fault, { onBegin, limits }: DownloadOptions): void {
+  onBegin?.()
+  before?.(limits)
+  if (error !== undefined) throw error
 }
 
 /** A source of downloads with scripted faults; bytes can be held back at any position. */
@@ -79,7 +92,7 @@ export class FakeDownloads implements Pick<DriveService, 'download'> {
     const start = this.#options.ranges === false ? 0 : asked
     const request: Request = { bagId, start: asked, sent: 0 }
     this.requests.push(request)
-    if (fault.error !== undefined) throw fault.error
+    begin(fault, options)
     const content = fault.content ?? this.contents.get(bagId)
     if (content === undefined) throw new DriveError('gone', 'No such bag.', { status: 404 })
     if (start > 0 && start >= content.length) {
@@ -267,6 +280,7 @@ export async function setUp(options: SetupOptions = {}): Promise<Setup> {
       minFreeBytes: 0,
       graceMs: 5000,
       resumeTries: 3,
+      silenceMs: 30_000,
       ...options.settings,
       ...settings,
     })

@@ -43,7 +43,14 @@ it('reads a bag of the real service over HTTP: in parts, as a whole, and from di
   facts.learn(bagId, { sha256: sha256(content) })
   const cache = await BagCache.open(
     { service, log: silentLogger, clock: systemClock, facts },
-    { dir: join(dir, 'cache'), maxBytes: 1e9, minFreeBytes: 0, graceMs: 5000, resumeTries: 3 },
+    {
+      dir: join(dir, 'cache'),
+      maxBytes: 1e9,
+      minFreeBytes: 0,
+      graceMs: 5000,
+      resumeTries: 3,
+      silenceMs: 30_000,
+    },
   )
   onTestFinished(() => cache.close())
 

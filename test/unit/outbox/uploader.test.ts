@@ -67,6 +67,17 @@ describe('sending', () => {
     expect(changes(shop)).toEqual(['POST upload', 'DELETE'])
   })
 
+  it('has the name that it was given while its try began', async () => {
+    const shop = await openWorkshop()
+    const id = await shop.put('first name', 'content')
+    const renaming = shop.outbox.update(id, (put) => ({ ...put, name: 'last name' }), {
+      durable: false,
+    })
+    await Promise.all([renaming, shop.uploader.attempt(id)])
+    expect(await shop.service.contents()).toEqual({ 'last name': 'content' })
+    expect(shop.service.uploads()).toEqual(['last name'])
+  })
+
   it('does not delete a bag that another rename still has to read', async () => {
     const shop = await openWorkshop()
     const bagId = await shop.given('a', 'content')

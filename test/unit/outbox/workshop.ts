@@ -85,7 +85,14 @@ async function open(
   const outbox = await Outbox.open({ ...base, ...steps }, { dir: join(dir, 'outbox') })
   const content = await BagCache.open(
     { ...base, service: http, facts },
-    { dir: join(dir, 'cache'), maxBytes: 1e8, minFreeBytes: 0, graceMs: 10, resumeTries: 1 },
+    {
+      dir: join(dir, 'cache'),
+      maxBytes: 1e8,
+      minFreeBytes: 0,
+      graceMs: 10,
+      resumeTries: 1,
+      silenceMs: 30_000,
+    },
   )
   const store = new ListingStore(dir)
   const listing = await Listing.open(

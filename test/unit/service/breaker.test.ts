@@ -2,15 +2,15 @@ import { describe, expect, it } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { withBreaker } from '../../../src/service/breaker.ts'
-import type { DriveService } from '../../../src/service/drive-service.ts'
+import type { CallOptions, DriveService } from '../../../src/service/drive-service.ts'
 
 /** A service of which only the account can be asked; `answer` says what comes of it. */
-function scripted(answer: () => Promise<void>) {
+function scripted(answer: (options: CallOptions) => Promise<void>) {
   let nowMs = 0
   let calls = 0
-  const getAccount = async () => {
+  const getAccount = async (options: CallOptions = {}) => {
     calls += 1
-    await answer()
+    await answer(options)
     return { uid: 'u', spaceLeft: 1, capacity: 1 }
   }
   const clock = { now: () => nowMs, sleep: () => Promise.resolve(), after: () => () => undefined }
@@ -31,11 +31,31 @@ function scripted(answer: () => Promise<void>) {
 
 const silence = (): Promise<never> => Promise.reject(new DriveError('timed-out', 'Silence.'))
 
+/** Those who wait for their turn, each let go by one call of `itsTurn`. */
+function turns(): { readonly turn: () => Promise<void>; readonly itsTurn: () => void } {
+  const waiting: (() => void)[] = []
+  return {
+    turn: () => new Promise((resolve) => waiting.push(resolve)),
+    itsTurn: () => waiting.shift()?.(),
+  }
+}
+
 describe('a breaker', () => {
   it('lets one call find out that the service is dead, and fails the others at once', async () => {
     const { service, calls } = scripted(silence)
     await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
     for (let each = 0; each < 5; each += 1) {
+      await expect(service.getAccount()).rejects.toMatchObject({
+        code: 'timed-out',
+        facts: { notAsked: true },
+      })
+    }
+    expect(calls()).toBe(1)
+  })
+
+  it('says of one that refuses connections that it is unavailable', async () => {
+    const { service, calls } = scripted(() => Promise.reject(new DriveError('unavailable', 'No.')))
+    for (let each = 0; each < 2; each += 1) {
       await expect(service.getAccount()).rejects.toMatchObject({ code: 'unavailable' })
     }
     expect(calls()).toBe(1)
@@ -70,6 +90,36 @@ describe('a breaker', () => {
     await service.getAccount()
     await service.getAccount()
     expect(calls()).toBe(4)
+  })
+
+  it('fails a call at once that had waited its turn while the service turned out to be dead', async () => {
+    const { turn, itsTurn } = turns()
+    let sent = 0
+    const { service, pass } = scripted(async ({ onBegin }) => {
+      await turn()
+      onBegin?.()
+      sent += 1
+      return silence()
+    })
+    const [first, second, third] = [1, 2, 3].map(() => service.getAccount())
+    itsTurn()
+    await expect(first).rejects.toMatchObject({ code: 'timed-out' })
+    itsTurn()
+    await expect(second).rejects.toMatchObject({ code: 'timed-out', facts: { notAsked: true } })
+    pass(100)
+    itsTurn()
+    await expect(third).rejects.toMatchObject({ code: 'timed-out' })
+    expect(sent).toBe(2)
+  })
+
+  it('tells a caller of its turn', async () => {
+    const { service } = scripted(({ onBegin }) => {
+      onBegin?.()
+      return Promise.resolve()
+    })
+    let begun = 0
+    await service.getAccount({ onBegin: () => (begun += 1) })
+    expect(begun).toBe(1)
   })
 
   it('does not mind a service that is busy but answers', async () => {

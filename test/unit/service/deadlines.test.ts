@@ -1,11 +1,15 @@
 import type http from 'node:http'
 import net, { type AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock, type Clock } from '../../../src/domain/clock.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
+import { DriveError } from '../../../src/domain/errors.ts'
 import type { DriveService } from '../../../src/service/drive-service.ts'
+import type { ExchangeLimits, ExchangeRequest } from '../../../src/service/exchange.ts'
 import { createHttpService } from '../../../src/service/http-service.ts'
+import { Patience } from '../../../src/service/patience.ts'
 import {
   bytesOf,
   failureOf,
@@ -55,6 +59,21 @@ const CALLS = [
 ] as const
 const CHANGES: readonly string[] = ['uploadFile', 'uploadFolder', 'addById', 'deleteBag']
 
+/** A clock on which a second passes between any two looks at it, and the waits that it was asked for. */
+function clockThatRuns(): { readonly clock: Clock; readonly waits: readonly number[] } {
+  const waits: number[] = []
+  let now = 0
+  const clock: Clock = {
+    ...systemClock,
+    now: () => (now += 1000),
+    after: (ms, task) => {
+      waits.push(ms)
+      return systemClock.after(ms, task)
+    },
+  }
+  return { clock, waits }
+}
+
 /** Takes connections and says nothing. */
 async function silentSocket(): Promise<string> {
   const sockets = new Set<net.Socket>()
@@ -79,12 +98,97 @@ describe('a service that accepts and never answers', () => {
     expect(error.facts.answerLost).toBe(CHANGES.includes(name) ? true : undefined)
   })
 
-  it('is asked once more where that harms nothing', async () => {
-    const server = await scripted((_request, response, turn) => {
-      if (turn > 0) json(response, [])
-    })
+  it('is asked once: a repeat would add its whole limit to the wait', async () => {
+    const server = await scripted(() => undefined)
     const service = serviceFor(server.url, { ...SHORT, retries: 4 })
-    expect(await service.listFiles()).toEqual([])
+    expect((await failureOf(service.listFiles())).code).toBe('timed-out')
+    expect(server.received).toHaveLength(1)
+  })
+})
+
+describe('a limit', () => {
+  const request: ExchangeRequest = {
+    what: 'Looking',
+    method: 'GET',
+    path: '/',
+    headers: {},
+    limits: { connectMs: 10_000, answerMs: 30_000, stallMs: 20_000, wholeMs: 12_000 },
+    signal: new AbortController().signal,
+  }
+  const cut = new DriveError('unavailable', 'The connection was cut.')
+
+  /** The limits of each of three tries, the first two of which are cut after 4 s and 7 s. */
+  async function limitsOf(asked: ExchangeRequest): Promise<readonly ExchangeLimits[]> {
+    let now = 0
+    const patience = new Patience({ ...systemClock, now: () => now }, asked)
+    const seen: ExchangeLimits[] = []
+    for (const tookMs of [4_000, 7_000, 0]) {
+      const attempt = patience.spend(({ limits }) => {
+        seen.push(limits)
+        now += tookMs
+        return Promise.reject(cut)
+      })
+      expect(await failureOf(attempt)).toBe(cut)
+    }
+    return seen
+  }
+
+  it('is for a call with all its repeats', async () => {
+    expect(await limitsOf(request)).toEqual([
+      { connectMs: 10_000, answerMs: 30_000, stallMs: 20_000, wholeMs: 12_000 },
+      { connectMs: 6_000, answerMs: 26_000, stallMs: 20_000, wholeMs: 8_000 },
+      { connectMs: 1, answerMs: 19_000, stallMs: 20_000, wholeMs: 1_000 },
+    ])
+  })
+
+  it('is not shortened by the time in which an upload moved', async () => {
+    const body = { length: 5, pieces: () => Readable.from([]) }
+    const seen = await limitsOf({ ...request, method: 'POST', body })
+    expect(seen).toEqual([request.limits, request.limits, request.limits])
+  })
+
+  it('on the answer counts the time that the connection took', async () => {
+    const server = await scripted((_request, response) => {
+      response.end('content')
+    })
+    const { clock, waits } = clockThatRuns()
+    const settings = { baseUrl: server.url, token: 'token', firstByteTimeoutMs: 7000 }
+    const service = createHttpService({ log: recordingLog(), clock }, settings)
+    onTestFinished(() => service.close())
+    await bytesOf((await service.download(bag)).body)
+    // 7 s less the second between two looks at the clock, in four ticks.
+    expect(waits).toContain(1500)
+  })
+
+  it('on a short call begins before there is a connection', async () => {
+    const url = (await silentSocket()).replace('http:', 'https:')
+    const service = serviceFor(url, { ...SHORT, connectTimeoutMs: 3_600_000 })
+    expect((await failureOf(service.getAccount())).code).toBe('timed-out')
+  })
+
+  it('does not begin while a call waits for its turn, which tells when that is over', async () => {
+    const server = await scripted((_request, response, turn) => {
+      if (turn === 0) response.writeHead(200).write('x')
+      else response.end('second')
+    })
+    const service = serviceFor(server.url, { maxDownloads: 1 })
+    const first = await service.download(bag)
+    const told: string[] = []
+    const second = service.download(bag, { onBegin: () => told.push('second') })
+    const third = service.download(bag, {
+      onBegin: () => {
+        throw cut
+      },
+    })
+    const fourth = service.download(bag, { onBegin: () => told.push('fourth') })
+    await sleep(30)
+    expect(told).toEqual([])
+    first.body.destroy()
+    expect((await bytesOf((await second).body)).toString()).toBe('second')
+    expect(await failureOf(third)).toBe(cut)
+    await bytesOf((await fourth).body)
+    expect(told).toEqual(['second', 'fourth'])
+    expect(server.received).toHaveLength(3)
   })
 })
 
@@ -163,17 +267,7 @@ describe('a body that stands still', () => {
     const server = await scripted((_request, response) => {
       json(response, { bag_id: 'new' })
     })
-    const waits: number[] = []
-    let now = 0
-    const clock: Clock = {
-      ...systemClock,
-      // A second passes between any two looks at the clock.
-      now: () => (now += 1000),
-      after: (ms, task) => {
-        waits.push(ms)
-        return systemClock.after(ms, task)
-      },
-    }
+    const { clock, waits } = clockThatRuns()
     const settings = { baseUrl: server.url, token: 'token', firstByteTimeoutMs: 7000 }
     const service = createHttpService({ log: recordingLog(), clock }, settings)
     onTestFinished(() => service.close())

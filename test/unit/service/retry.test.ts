@@ -80,13 +80,10 @@ describe('repeating a call', () => {
     'no-space',
     'bad-answer',
     'interrupted',
+    'timed-out',
     'local-io',
   ] as const)('never repeats %s', async (code) => {
     expect((await run(code)).tries).toBe(1)
-  })
-
-  it('repeats silence once', async () => {
-    expect((await run('timed-out')).tries).toBe(2)
   })
 
   it('repeats what must not be done twice only while it is certain that it was not done', async () => {

@@ -1,0 +1,69 @@
+import type { Clock } from '../domain/clock.ts'
+
+/** The body may stand still for this part of what is allowed in all; then there is time to ask anew. */
+const STALL_SHARE = 3
+/** A limit on standing still ends up to a quarter later. */
+const STALL_SLACK = 1.25
+
+/**
+ * How long a stream has been without a byte, over all its tries. A reader waits no longer than this
+ * allows, whichever layer repeats what. Waiting for a turn and for the disk is no silence.
+ */
+export class Silence {
+  readonly #clock: Clock
+  readonly #mostMs: number
+  /** Without a byte before the wait that is under way. */
+  #beforeMs = 0
+  /** Start of that wait, and the most that it can count: a clock may be set meanwhile. */
+  #wait: { readonly sinceMs: number; readonly mostMs: number } | undefined
+
+  constructor(clock: Clock, mostMs: number) {
+    this.#clock = clock
+    this.#mostMs = mostMs
+  }
+
+  /** Milliseconds that may still pass without a byte. */
+  get leftMs(): number {
+    return Math.max(0, this.#mostMs - this.#beforeMs - this.#waitedMs)
+  }
+
+  /** Limits of the next request. */
+  get limits(): { readonly answerMs: number; readonly stallMs: number } {
+    const { leftMs } = this
+    const stallMs = Math.min(leftMs, this.#mostMs / STALL_SHARE)
+    return { answerMs: Math.max(1, leftMs), stallMs: Math.max(1, stallMs) }
+  }
+
+  /** The request goes out: its head is waited for. */
+  asked(): void {
+    this.#begin(this.leftMs)
+  }
+
+  /** The head is here, and its bytes are waited for. */
+  answered(): void {
+    this.#begin(this.limits.stallMs * STALL_SLACK)
+  }
+
+  /** Bytes are here: the silence is over, and does not count before `answered` while the disk takes them. */
+  broken(): void {
+    this.#beforeMs = 0
+    this.#wait = undefined
+  }
+
+  /** The try is over, or time was spent between two. */
+  failed(pausedMs = 0): void {
+    this.#beforeMs += this.#waitedMs + pausedMs
+    this.#wait = undefined
+  }
+
+  get #waitedMs(): number {
+    if (this.#wait === undefined) return 0
+    const { sinceMs, mostMs } = this.#wait
+    return Math.min(Math.max(0, this.#clock.now() - sinceMs), mostMs)
+  }
+
+  #begin(mostMs: number): void {
+    this.#beforeMs += this.#waitedMs
+    this.#wait = { sinceMs: this.#clock.now(), mostMs }
+  }
+}

@@ -1,0 +1,102 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { Silence } from '../../../src/content/silence.ts'
+import { DriveError } from '../../../src/domain/errors.ts'
+import type { DownloadLimits } from '../../../src/service/drive-service.ts'
+import { bytesOf, cleanUp, FakeClock, id, readAll, readSome, setUp } from './fake-downloads.ts'
+
+afterEach(cleanUp)
+
+const A = id('a')
+const MOST_MS = 30_000
+const cut = new DriveError('unavailable', 'The connection was cut.')
+const notAsked = new DriveError('unavailable', 'The service does not answer.', { notAsked: true })
+
+describe('the silence of a stream', () => {
+  it('lets a request wait for its head as long as is left, and for each byte a third of all', () => {
+    const clock = new FakeClock()
+    const silence = new Silence(clock, MOST_MS)
+    expect(silence.limits).toEqual({ answerMs: 30_000, stallMs: 10_000 })
+    silence.asked()
+    clock.advance(4_000)
+    silence.answered()
+    clock.advance(12_500)
+    silence.failed()
+    expect(silence.limits).toEqual({ answerMs: 13_500, stallMs: 10_000 })
+    silence.failed(5_000)
+    expect(silence.limits).toEqual({ answerMs: 8_500, stallMs: 8_500 })
+    silence.asked()
+    clock.advance(8_500)
+    silence.failed()
+    expect(silence.leftMs).toBe(0)
+  })
+
+  it('is over with each byte, and the disk may take as long as it likes', () => {
+    const clock = new FakeClock()
+    const silence = new Silence(clock, MOST_MS)
+    silence.asked()
+    clock.advance(20_000)
+    silence.broken()
+    clock.advance(60_000)
+    silence.answered()
+    expect(silence.leftMs).toBe(MOST_MS)
+  })
+
+  it('counts no more than the limit of a wait, however the clock is set', () => {
+    const clock = new FakeClock()
+    const silence = new Silence(clock, MOST_MS)
+    silence.asked()
+    silence.answered()
+    clock.advance(3_600_000)
+    silence.failed()
+    expect(silence.leftMs).toBe(17_500)
+    silence.asked()
+    clock.advance(-3_600_000)
+    expect(silence.leftMs).toBe(17_500)
+  })
+})
+
+describe('a reader of a service that is silent', () => {
+  it('hears of it once the time is over, in however many tries it went by', async () => {
+    const { cache, service, clock } = await setUp({ settings: { resumeTries: 1_000 } })
+    service.contents.set(A, bytesOf(300_000))
+    const limits: (DownloadLimits | undefined)[] = []
+    const dies = {
+      error: cut,
+      before: (given: DownloadLimits | undefined) => {
+        limits.push(given)
+        clock.advance(6_000)
+      },
+    }
+    service.faults.push({ cutAfter: 100_000 }, ...Array.from({ length: 10 }, () => dies))
+    await expect(readSome(cache.open(A), 0, 300_000)).rejects.toMatchObject({
+      code: 'timed-out',
+      message: 'No byte of the content came in 30 s.',
+    })
+    expect(limits).toHaveLength(5)
+    const last = limits.at(-1)?.answerMs ?? Infinity
+    expect(last).toBeGreaterThan(0)
+    expect(last).toBeLessThan(6_000)
+  })
+
+  it('is told at once what is known, unless it is in the middle', async () => {
+    const { cache, service } = await setUp({ settings: { resumeTries: 1 } })
+    const content = bytesOf(300_000)
+    service.contents.set(A, content)
+    service.faults.push({ error: notAsked })
+    await expect(readSome(cache.open(A), 0, 1)).rejects.toBe(notAsked)
+    expect(service.requests).toHaveLength(1)
+    const away = Array.from({ length: 5 }, () => ({ error: notAsked }))
+    service.faults.push({ cutAfter: 100_000 }, ...away)
+    expect((await readAll(cache.open(A))).equals(content)).toBe(true)
+    expect(service.requests).toHaveLength(8)
+  })
+
+  it('does not wait for a service that asks for more time than there is', async () => {
+    const { cache, service } = await setUp()
+    service.contents.set(A, bytesOf(10))
+    const busy = new DriveError('unavailable', 'Busy.', { status: 503, retryAfterMs: MOST_MS })
+    service.faults.push({ error: busy })
+    await expect(readSome(cache.open(A), 0, 10)).rejects.toBe(busy)
+    expect(service.requests).toHaveLength(1)
+  })
+})
