@@ -96,7 +96,10 @@ export class OpenFolders {
         unregister: (item) => this.#items.delete(item.id),
         newIntent: (at, shown, base) => this.#newIntent(at, shown, base),
       },
-      { settleMs: this.#settings.folderSettleMs },
+      {
+        settleMs: this.#settings.folderSettleMs,
+        listingLagMs: this.#settings.listingLagMs,
+      },
       node,
       this.#deps.attributes.of(node),
     )
