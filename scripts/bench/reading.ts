@@ -11,8 +11,11 @@ const SIZE = 256 * 2 ** 20
 const BLOCK = 2 ** 20
 const FIRST_BLOCK = 4096
 const NAME = 'large.bin'
+/** Read before: what is measured is a drive in use, not the first second of a process. */
+const EARLIER = { name: 'earlier.bin', size: 32 * 2 ** 20 }
 
 const rows = {
+  newMount: { what: 'first byte of a new mount', unit: 'ms', better: 'lower' },
   firstByte: { what: 'first read: first byte', unit: 'ms', better: 'lower' },
   first: { what: 'first read: whole', unit: 'MB/s', better: 'higher' },
   dropped: { what: 'again, page cache dropped', unit: 'MB/s', better: 'higher' },
@@ -29,7 +32,12 @@ export const reading: Section = {
   async measure(context, table) {
     if (!isInstalled('fio')) console.error('fio is missing: no random reads are measured.')
     const path = await makeFile(context.places.memory, NAME, SIZE)
-    await inTurns(context, ['bagfs', 'rclone'], [{ name: NAME, path }], async (subject) => {
+    const earlier = await makeFile(context.places.memory, EARLIER.name, EARLIER.size)
+    const files = [
+      { name: NAME, path },
+      { name: EARLIER.name, path: earlier },
+    ]
+    await inTurns(context, ['bagfs', 'rclone'], files, async (subject) => {
       await measureCurl(context, table, subject)
       const mount = await subject.mount()
       try {
@@ -51,13 +59,16 @@ async function measureMount(
   // A fresh mount has nothing in the page cache: dropping it here would only throw out the programs.
   await machine.quiet()
   table.note(rows.idle, name, memoryOf(mount.pid).nowMb)
-  const first = await readWhole(path)
+  const earlier = await readWhole(join(mount.path, EARLIER.name), EARLIER.size)
+  table.note(rows.newMount, name, earlier.firstByteMs)
+  await machine.quiet()
+  const first = await readWhole(path, SIZE)
   table.note(rows.firstByte, name, first.firstByteMs)
   table.note(rows.first, name, first.mbPerS)
   machine.dropCaches()
   await machine.quiet()
-  table.note(rows.dropped, name, (await readWhole(path)).mbPerS)
-  table.note(rows.warm, name, (await readWhole(path)).mbPerS)
+  table.note(rows.dropped, name, (await readWhole(path, SIZE)).mbPerS)
+  table.note(rows.warm, name, (await readWhole(path, SIZE)).mbPerS)
   if (isInstalled('fio')) {
     for (const [row, jobs] of [[rows.random1, 1] as const, [rows.random4, 4] as const]) {
       machine.dropCaches()
@@ -85,6 +96,7 @@ async function measureCurl({ machine }: Context, table: Table, subject: Subject)
 /** Reads a file from its beginning to its end, open and close included. */
 async function readWhole(
   path: string,
+  size: number,
 ): Promise<{ readonly firstByteMs: number; readonly mbPerS: number }> {
   const buffer = Buffer.allocUnsafe(BLOCK)
   const startedMs = performance.now()
@@ -97,8 +109,8 @@ async function readWhole(
       if (bytesRead === 0) break
       position += bytesRead
     }
-    if (position !== SIZE) throw new Error(`${path}: ${position} of ${SIZE} bytes were read.`)
-    return { firstByteMs, mbPerS: SIZE / 1e3 / (performance.now() - startedMs) }
+    if (position !== size) throw new Error(`${path}: ${position} of ${size} bytes were read.`)
+    return { firstByteMs, mbPerS: size / 1e3 / (performance.now() - startedMs) }
   } finally {
     await file.close()
   }

@@ -38,6 +38,7 @@ import { Leaving } from './leave.ts'
 import { attachMadeDirectories, type SelfReport } from './made-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
 import type { RunDriveDeps } from './running-drive.ts'
+import { tuneHeap } from './tune-heap.ts'
 
 /** How long the listing may disagree with what the service confirmed before it is believed. */
 const BELIEVE_LISTING_MS = 10 * 60_000
@@ -59,6 +60,7 @@ type Release = () => Promise<void>
 /** The one place that builds a drive: mounts it; resolves when it has been unmounted, however that came about. */
 export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Promise<void> {
   const releases: Release[] = []
+  tuneHeap()
   try {
     const parts = await build(settings, deps, releases)
     await serve(settings, deps, parts, releases)
@@ -103,7 +105,7 @@ async function build(
   )
   releases.push(() => uploader.close())
   const drive = new Drive(
-    { service, listing, cache, inflated, outbox, uploader, facts, clock, log },
+    { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
     {
       writeBack: settings.writeBack,
       readOnly: settings.readOnly,

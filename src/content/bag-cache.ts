@@ -14,6 +14,7 @@ import { Bag } from './bag.ts'
 import type { BagDependencies, BagSettings } from './bag.ts'
 import { CacheLayout } from './cache-layout.ts'
 import { CacheSpace, freeBytesOf } from './cache-space.ts'
+import { DiskPace } from './disk-pace.ts'
 import type { FactsAccess } from './facts-access.ts'
 import { RangeSupport } from './range-support.ts'
 
@@ -48,6 +49,8 @@ export interface BagCacheSettings extends BagSettings {
 export interface OpenOptions {
   /** Length as the listing says: a hint, never believed. */
   readonly listedLength?: number
+  /** The reader begins at the start: a download that tells the length may go on at once. */
+  readonly fromStart?: boolean
 }
 
 export interface CopyOptions {
@@ -122,7 +125,9 @@ export class BagCache {
     } catch (error) {
       throw fromFileSystem(error, `Cannot read the cache directory ${settings.dir}`)
     }
-    return new BagCache({ ...dependencies, layout, space, support: new RangeSupport() }, settings)
+    const support = new RangeSupport()
+    const pace = new DiskPace(dependencies.clock)
+    return new BagCache({ ...dependencies, layout, space, support, pace }, settings)
   }
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */

@@ -22,16 +22,28 @@ export class BagReader {
   readonly #bag: Bag
   readonly #claim: Claim
   readonly #isProbe: boolean
+  readonly #fromStart: boolean
   #closed = false
   #end = 0
   #inARow = 0
   #notedEnd = 0
 
-  /** A probe wants the bytes it reads and no more: nothing is fetched ahead of it or after it. */
-  constructor(bag: Bag, options: { readonly isProbe: boolean; readonly listedLength?: number }) {
+  /**
+   * A probe wants the bytes it reads and no more: nothing is fetched ahead of it or after it. Who reads
+   * `fromStart` has the download that tells the length go on into the content.
+   */
+  constructor(
+    bag: Bag,
+    options: {
+      readonly isProbe: boolean
+      readonly listedLength?: number
+      readonly fromStart?: boolean
+    },
+  ) {
     this.bagId = bag.bagId
     this.#bag = bag
     this.#isProbe = options.isProbe
+    this.#fromStart = options.fromStart ?? false
     this.#claim = bag.claim(options.listedLength)
   }
 
@@ -47,7 +59,7 @@ export class BagReader {
   /** True length in bytes; waits for a download's head unless it is known. */
   async length(signal?: AbortSignal): Promise<number> {
     this.#checkOpen()
-    return this.#bag.waitForLength(signal)
+    return this.#bag.waitForLength(this.#fromStart ? AHEAD_BYTES : 0, signal)
   }
 
   /**

@@ -6,6 +6,7 @@ import { canPass, DriveError, isDriveError, systemErrorCode } from '../domain/er
 import type { Logger } from '../domain/logger.ts'
 import type { Download, DriveService } from '../service/drive-service.ts'
 import type { BagFile } from './bag-file.ts'
+import type { DiskPace } from './disk-pace.ts'
 import type { RangeSupport } from './range-support.ts'
 import { Silence } from './silence.ts'
 
@@ -25,6 +26,8 @@ export interface StreamHost {
   readonly mayAskRange: boolean
   /** Looks at an answer's head; throws when it belongs to other content than what is here. */
   headArrived(head: Download): void
+  /** Reserves room where that needs no waiting. */
+  makeRoomNow(bytes: number): boolean
   /** Makes and reserves room before a write; resolves false when the stream was stopped meanwhile. */
   makeRoom(stream: BagStream, bytes: number): Promise<boolean>
   /** After the disk was full: true when the write is worth another try. */
@@ -44,6 +47,7 @@ export interface StreamDependencies {
   readonly clock: Clock
   readonly log: Logger
   readonly support: RangeSupport
+  readonly pace: DiskPace
 }
 
 export interface StreamSettings {
@@ -177,12 +181,17 @@ export class BagStream {
   /** Resolves at the end of the body. What came before a cut is written before it rejects. */
   async #receive(body: Readable): Promise<void> {
     const { signal } = this
-    const sink = toSink((chunks) => this.#take(chunks))
+    const sink = toSink(
+      (chunk) => this.#takeNow(chunk),
+      (chunks) => this.#take(chunks),
+    )
     const close = (): void => {
       body.destroy()
       sink.destroy()
     }
     sink.once('error', close)
+    // It may fail once more after it was closed, when nobody listens any longer.
+    body.on('error', ignore)
     signal.addEventListener('abort', close, { once: true })
     const written = outcomeOf(finished(sink, { signal }))
     body.pipe(sink)
@@ -214,6 +223,37 @@ export class BagStream {
     return this.position >= this.limit || ranges.contains(this.position, this.position + 1)
   }
 
+  /** The common case of `#take`: new bytes, room for them, and a disk that keeps up. */
+  #takeNow(chunk: Uint8Array): boolean {
+    const { pace } = this.#dependencies
+    const start = this.position
+    const end = start + chunk.length
+    if (this.stopped || !pace.keepsUp || end > (this.#file.total ?? Infinity)) return false
+    if (this.#file.ranges.firstPresent(start) < end) return false
+    if (!this.#host.makeRoomNow(chunk.length)) return false
+    const gained = this.#tryWrite(chunk, start)
+    this.#host.giveBack(chunk.length - gained)
+    if (gained < chunk.length) return false
+    this.#gained += gained
+    this.#landed([chunk], start, end)
+    return true
+  }
+
+  /** 0 when it failed: the usual way tries again and says why. */
+  #tryWrite(chunk: Uint8Array, position: number): number {
+    try {
+      return this.#dependencies.pace.time(() => this.#file.writeNow([chunk], position))
+    } catch {
+      return 0
+    }
+  }
+
+  #landed(chunks: readonly Uint8Array[], start: number, end: number): void {
+    this.position = end
+    this.#host.landed(chunks, start)
+    if (this.#isDone()) this.stop()
+  }
+
   async #take(chunks: readonly Uint8Array[]): Promise<void> {
     this.#silence.broken()
     await this.#store(chunks)
@@ -233,10 +273,7 @@ export class BagStream {
     } finally {
       this.#host.giveBack(bytes - (this.#gained - gained))
     }
-    if (this.stopped) return
-    this.position = start + bytes
-    this.#host.landed(chunks, start)
-    if (this.#isDone()) this.stop()
+    if (!this.stopped) this.#landed(chunks, start, start + bytes)
   }
 
   async #put(chunks: readonly Uint8Array[], start: number, end: number): Promise<void> {
@@ -284,6 +321,8 @@ export class BagStream {
   }
 }
 
+const ignore = (): void => undefined
+
 /** What a promise rejects with; undefined when it resolves. */
 async function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
   try {
@@ -294,8 +333,14 @@ async function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
   }
 }
 
-/** A stream that hands over all that arrived since the last hand-over, one at a time. */
-function toSink(take: (chunks: readonly Uint8Array[]) => Promise<void>): Writable {
+/**
+ * A stream that hands over what arrives at once where `takeNow` can have it, else all that arrived since
+ * the last hand-over, one at a time.
+ */
+function toSink(
+  takeNow: (chunk: Uint8Array) => boolean,
+  take: (chunks: readonly Uint8Array[]) => Promise<void>,
+): Writable {
   const takeAll = (chunks: readonly Uint8Array[], done: (error?: Error) => void): void => {
     take(chunks).then(
       () => {
@@ -310,7 +355,8 @@ function toSink(take: (chunks: readonly Uint8Array[]) => Promise<void>): Writabl
     highWaterMark: BUFFER_BYTES,
     decodeStrings: false,
     write: (chunk: Uint8Array, _encoding, done) => {
-      takeAll([chunk], done)
+      if (takeNow(chunk)) done()
+      else takeAll([chunk], done)
     },
     writev: (items, done) => {
       takeAll(

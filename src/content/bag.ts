@@ -156,13 +156,16 @@ export class Bag {
     )
   }
 
-  /** The true length; waits for the head of a download, or for all of it when the head has none. */
-  async waitForLength(signal: AbortSignal | undefined): Promise<number> {
+  /**
+   * The true length; waits for the head of a download, or for all of it when the head has none. That
+   * download may go on for `ahead` bytes.
+   */
+  async waitForLength(ahead: number, signal: AbortSignal | undefined): Promise<number> {
     const known = this.length
     if (known !== undefined) return known
     return this.#wait(
       () => this.#content.file.total,
-      () => this.#need(0, this.#headSeen ? Infinity : 0),
+      () => this.#need(0, this.#headSeen ? Infinity : ahead),
       signal,
     )
   }
@@ -291,6 +294,7 @@ export class Bag {
       headArrived: (head) => {
         this.#headArrived(head)
       },
+      makeRoomNow: (bytes) => this.#dependencies.space.reserveNow(bytes),
       makeRoom: (stream, bytes) => this.#scant.makeRoom(stream, bytes),
       findRoom: (stream) => this.#scant.findRoom(stream),
       giveBack: (bytes) => {

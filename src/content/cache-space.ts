@@ -122,6 +122,16 @@ export class CacheSpace {
     return this.#keepFloor()
   }
 
+  /** As `reserve`, where nothing has to be evicted, waited for or asked; else false, with nothing counted. */
+  reserveNow(bytes: number): boolean {
+    const isOver = this.usedBytes + bytes > this.#settings.maxBytes
+    if (isOver || this.#removals.size > 0) return false
+    if (this.#writtenSinceAsked + bytes >= ASK_EVERY_BYTES) return false
+    this.#inUseBytes += bytes
+    this.#writtenSinceAsked += bytes
+    return true
+  }
+
   /** Evicts the least recently used content, to make room where the disk was full. */
   async evictOne(): Promise<boolean> {
     const oldest = this.#evictOldest()

@@ -5,6 +5,7 @@ import type { Logger } from '../domain/logger.ts'
 import type { BagFacts } from '../domain/record.ts'
 import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
+import type { StepListener } from '../outbox/steps.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import { Committer } from './commit.ts'
@@ -12,11 +13,15 @@ import { Contents } from './contents.ts'
 import { Entries } from './entries.ts'
 import { ExtendedAttributes } from './extended.ts'
 import { Files } from './files.ts'
+import { FolderUploads } from './folder/folder-uploads.ts'
 import { Folders } from './folder/folders.ts'
 import type { InflatedFiles } from './folder/inflated-files.ts'
+import { OpenFolders } from './folder/open-folders.ts'
 import { Handles } from './handles.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import { Kinds } from './kinds.ts'
+import { Moves } from './move/moves.ts'
+import { MovedHandles } from './moved-handles.ts'
 import { NameChanges } from './name-changes.ts'
 import { Nodes, type FileNode } from './nodes.ts'
 import { RootAttributes } from './root-attributes.ts'
@@ -37,6 +42,7 @@ export interface DriveDeps {
   }
   readonly clock: Clock
   readonly log: Logger
+  readonly onStep?: StepListener
 }
 
 /** The parts of a drive that its front needs. */
@@ -48,7 +54,11 @@ export interface DriveParts {
   readonly files: Files
   readonly kinds: Kinds
   readonly folders: Folders
+  readonly openFolders: OpenFolders
+  readonly folderUploads: FolderUploads
   readonly root: RootFiles
+  readonly moves: Moves
+  readonly moved: MovedHandles
 }
 
 const SPACE_TTL_MS = 10_000
@@ -88,8 +98,23 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const modeOf = (node: FileNode): number => attributes.modeOf(node)
   const files = new Files({ ...shared, contents, nodeLocks, modeOf })
   const extended = new ExtendedAttributes({ ...deps, kinds, onKind: reindex })
-  const folders = new Folders({ ...shared, attributes, extended }, settings)
+  const openFolders = new OpenFolders({ ...shared, attributes }, settings)
+  const inFolders = { ...shared, folders: openFolders, attributes, extended }
+  const folders = new Folders(inFolders, settings)
+  const folderUploads = new FolderUploads(inFolders)
   const names = new KeyedLock<'names'>()
-  const root = new RootFiles({ ...shared, names, attributes, changes, files, folders, extended })
-  return { nodes, handles, entries, space, files, kinds, folders, root }
+  const root = new RootFiles({
+    ...shared,
+    names,
+    attributes,
+    changes,
+    files,
+    folders,
+    openFolders,
+    extended,
+  })
+  const moved = new MovedHandles()
+  const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
+  const moves = new Moves({ ...parts, moved, settings })
+  return { ...parts, files, folderUploads, moved, moves }
 }

@@ -52,7 +52,8 @@ export class Contents {
   }
 
   #openBag(bagId: BagId, listed: number | undefined): Source {
-    return this.#deps.cache.open(bagId, listed === undefined ? {} : { listedLength: listed })
+    const hint = listed === undefined ? {} : { listedLength: listed }
+    return this.#deps.cache.open(bagId, { ...hint, fromStart: true })
   }
 
   #openStaged(intent: PutIntent): Source {
@@ -80,7 +81,7 @@ export class Contents {
     const base = baseOf(node)
     const draft = this.#deps.outbox.createDraft()
     try {
-      if (!options.empty) await this.#copyContent(node, draft.path)
+      if (!options.empty) await this.copyTo(node, draft.path)
       const settings = { mode: options.mode, nowMs: this.#deps.clock.now() }
       return new StagedFile(draft, base, settings).retain()
     } catch (error) {
@@ -89,7 +90,8 @@ export class Contents {
     }
   }
 
-  async #copyContent(node: FileNode, path: string): Promise<void> {
+  /** Writes what a node has now to a new file. */
+  async copyTo(node: FileNode, path: string): Promise<void> {
     if (node.staged !== undefined) {
       await node.staged.copyTo(path)
       return

@@ -43,8 +43,8 @@ export class Drive {
   }
 
   /** What the uploader asks about folders. */
-  get folders(): DriveParts['folders'] {
-    return this.#parts.folders
+  get folders(): DriveParts['folderUploads'] {
+    return this.#parts.folderUploads
   }
 
   /** Rejects `not-found` when nothing in the directory has this name. */
@@ -52,6 +52,12 @@ export class Drive {
     const hidden = parent === ROOT ? this.#hidden.get(name) : undefined
     if (hidden !== undefined) return hidden.subtree.getAttributes(hidden.top)
     return this.#at(parent).lookup(parent, name)
+  }
+
+  /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */
+  lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    if (parent === ROOT && this.#hidden.has(name)) return undefined
+    return this.#at(parent).lookupNow?.(parent, name)
   }
 
   async getAttributes(node: NodeId): Promise<Attributes> {
@@ -70,7 +76,8 @@ export class Drive {
 
   /** Cuts or lengthens a file; without a handle, what close would do follows at once. */
   async truncate(node: NodeId, length: number, handle?: HandleId): Promise<void> {
-    await this.#changing(node).truncate(node, length, handle)
+    const cut = (now?: HandleId) => this.#changing(node).truncate(node, length, now)
+    await (handle === undefined ? cut() : this.#parts.moved.change(handle, cut))
   }
 
   /** Names in a directory, without `.` and `..`. */
@@ -106,17 +113,21 @@ export class Drive {
 
   /** Bytes read; a number at once when the bytes are here, else a promise. 0 at the end. */
   read(handle: HandleId, buffer: Uint8Array, position: number): number | Promise<number> {
-    return this.#of(handle).read(handle, buffer, position)
+    const now = this.#parts.moved.current(handle)
+    return this.#of(now).read(now, buffer, position)
   }
 
   /** Writes all of `bytes`; a number at once in the common case. */
   write(handle: HandleId, bytes: Uint8Array, position: number): number | Promise<number> {
-    return this.#of(handle).write(handle, bytes, position)
+    const { moved } = this.#parts
+    // The caller's bytes are its own again once this returns a promise.
+    const kept = moved.isHeld(handle) ? Buffer.from(bytes) : bytes
+    return moved.change(handle, (now) => this.#of(now).write(now, kept, position))
   }
 
   /** What close does: resolves when what was written is as safe as the mode promises. */
   async flush(handle: HandleId): Promise<void> {
-    await this.#of(handle).flush(handle)
+    await this.#parts.moved.change(handle, (now) => this.#of(now).flush(now))
   }
 
   /**
@@ -125,16 +136,18 @@ export class Drive {
    * other), the bridge leaves the flush to the last of them.
    */
   uploadsOnClose(handle: HandleId): boolean {
-    const { root } = this.#parts
-    return root.ownsHandle(handle) && root.uploadsOnClose(handle)
+    const { root, moved } = this.#parts
+    const now = moved.current(handle)
+    return root.ownsHandle(now) && root.uploadsOnClose(now)
   }
 
   async fsync(handle: HandleId): Promise<void> {
-    await this.#of(handle).fsync(handle)
+    await this.#parts.moved.change(handle, (now) => this.#of(now).fsync(now))
   }
 
   async release(handle: HandleId): Promise<void> {
-    await this.#of(handle).release(handle)
+    const { moved } = this.#parts
+    await moved.change(handle, () => this.#releaseAll(moved.forget(handle)))
   }
 
   /**
@@ -156,14 +169,20 @@ export class Drive {
     await this.#changing(parent).removeDirectory(parent, name)
   }
 
-  /** Rejects `cross-device` between one folder and another or the root: programs copy then. */
+  /** Rejects `cross-device` for what is in a directory that the drive makes up: programs copy then. */
   async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
     this.#refuseHidden(newParent, newName)
     const owner = this.#changing(parent)
-    if (owner !== this.#changing(newParent)) {
-      throw new DriveError('cross-device', 'A folder is a bag of its own: this is a copy.')
-    }
-    await owner.rename(parent, name, newParent, newName)
+    const newOwner = this.#changing(newParent)
+    const { moves } = this.#parts
+    if (moves.isBetween(parent, newParent)) await moves.rename(parent, name, newParent, newName)
+    else if (owner === newOwner) await owner.rename(parent, name, newParent, newName)
+    else throw new DriveError('cross-device', 'This directory is not stored.')
+  }
+
+  async #releaseAll(handles: readonly HandleId[]): Promise<void> {
+    const released = await Promise.allSettled(handles.map((each) => this.#of(each).release(each)))
+    for (const each of released) if (each.status === 'rejected') throw each.reason
   }
 
   /** Undefined before the service has ever told. */
@@ -187,13 +206,13 @@ export class Drive {
   /** Gets the first listing, so that a drive that cannot answer fails at mount. */
   async start(): Promise<void> {
     await this.#parts.entries.fresh()
-    await this.#parts.folders.recover()
+    await this.#parts.folderUploads.recover()
   }
 
   /** Resolves when the service has what was written under a name of the root, or under any. */
   async sync(name?: string): Promise<void> {
-    const { files, folders } = this.#parts
-    await syncNow({ ...this.#deps, files, folders }, name)
+    const { files, folders, folderUploads } = this.#parts
+    await syncNow({ ...this.#deps, files, folders, folderUploads }, name)
   }
 
   /** Before leaving: what is still open and written goes to the outbox. */
@@ -202,9 +221,10 @@ export class Drive {
     await this.#parts.folders.commitAll()
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#parts.kinds.close()
-    await this.#parts.folders.close()
+    this.#parts.openFolders.close()
+    return Promise.resolve()
   }
 
   #at(node: NodeId): Subtree {

@@ -45,7 +45,17 @@ export class Entries {
 
   /** Makes sure the listing is as new as DESIGN "Freshness" wants; throws when there is none at all. */
   async fresh(): Promise<void> {
-    const snapshot = await this.#deps.listing.fresh()
+    this.#noteFresh(await this.#deps.listing.fresh())
+  }
+
+  /** As `fresh`, without waiting; false when that needs it. */
+  freshNow(): boolean {
+    const snapshot = this.#deps.listing.freshNow()
+    if (snapshot !== undefined) this.#noteFresh(snapshot)
+    return snapshot !== undefined
+  }
+
+  #noteFresh(snapshot: ListingSnapshot): void {
     if (this.#expiredAt === snapshot) return
     this.#expiredAt = snapshot
     this.#expire(snapshot)

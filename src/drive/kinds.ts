@@ -57,6 +57,11 @@ export class Kinds {
     return this.#deps.facts.get(entry.record.bagId)?.kind === 'folder'
   }
 
+  /** True when `learnSoon` would have nothing to wait for. */
+  isLearned(entry: Entry | undefined): boolean {
+    return entry?.kind !== 'bag' || !this.#isToLearn(entry.record)
+  }
+
   /** Learns the kind of one entry, waiting a bounded time. */
   async learnSoon(entry: Entry | undefined): Promise<void> {
     if (entry?.kind !== 'bag') return
@@ -84,15 +89,19 @@ export class Kinds {
   /** Undefined when nothing is to be learned. */
   #probe(record: BagRecord): Promise<void> | undefined {
     const { bagId } = record
-    if (this.#deps.facts.get(bagId)?.kind !== undefined) return undefined
-    if (kindFromName(record.name) !== undefined) return undefined
-    if ((this.#failed.get(bagId) ?? 0) > this.#deps.clock.now()) return undefined
+    if (!this.#isToLearn(record)) return undefined
     let probe = this.#probes.get(bagId)
     if (probe === undefined) {
       probe = this.#look(record).finally(() => this.#probes.delete(bagId))
       this.#probes.set(bagId, probe)
     }
     return probe
+  }
+
+  #isToLearn({ bagId, name }: BagRecord): boolean {
+    if (this.#deps.facts.get(bagId)?.kind !== undefined) return false
+    if (kindFromName(name) !== undefined) return false
+    return (this.#failed.get(bagId) ?? 0) <= this.#deps.clock.now()
   }
 
   async #look({ bagId, name }: BagRecord): Promise<void> {

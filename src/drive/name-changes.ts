@@ -27,6 +27,12 @@ interface NameChangesDeps {
   readonly clock: Clock
 }
 
+/** What a put has beside its name and what it takes the place of. */
+export type NewContent = Pick<
+  PutIntent,
+  'description' | 'mode' | 'mtimeMs' | 'content' | 'isFolder' | 'changes'
+>
+
 const NOTHING: Base = { replaces: [], supersedes: [] }
 /** How long an unlink may turn out to be the first half of a replacement. */
 const REPLACEMENT_WINDOW_MS = 1_000
@@ -51,7 +57,7 @@ export class NameChanges {
   ): Promise<DeleteIntent | undefined> {
     const base = this.#baseOf(node)
     const name = this.#recordName(node)
-    this.#refuseShared(node)
+    this.refuseShared(node)
     this.#deps.nodes.unlink(node)
     return this.#recordDelete(name, base, options.mayBeReplaced)
   }
@@ -95,7 +101,7 @@ export class NameChanges {
     const { entries, nodes } = this.#deps
     const target = entries.resolve(to)
     if (target === node) return undefined
-    this.#refuseShared(node)
+    this.refuseShared(node)
     const { shown, serviceName, replaced } = this.#placeOf(target, to)
     if (node.isDraft) return this.#renameDraft(node, { shown, serviceName, replaced })
     const { entry } = node
@@ -103,6 +109,17 @@ export class NameChanges {
     const intent = await this.#recordRename(entry, serviceName, replaced)
     nodes.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
     entries.resolve(shown)
+    return intent
+  }
+
+  /** Puts new content under a name, in the place of what has it; a folder goes on to collect changes. */
+  async putNew(to: string, what: NewContent, id: IntentId): Promise<PutIntent> {
+    const { entries, nodes } = this.#deps
+    const target = entries.resolve(to)
+    const { serviceName, replaced } = this.#placeOf(target, to)
+    const intent = await this.#addPut(serviceName, replaced, what, id)
+    if (target !== undefined) nodes.unlink(target)
+    entries.resolve(to)
     return intent
   }
 
@@ -115,7 +132,7 @@ export class NameChanges {
       checkTypedName(to)
       return { shown: to, serviceName: to, replaced: NOTHING }
     }
-    this.#refuseShared(target)
+    this.refuseShared(target)
     const { name = to, serviceName } = target
     return { shown: name, serviceName, replaced: this.#baseOf(target) }
   }
@@ -124,7 +141,7 @@ export class NameChanges {
   async describe(node: FileNode, description: string): Promise<PutIntent | undefined> {
     const { entry } = node
     if (entry?.kind === 'bag') {
-      this.#refuseShared(node)
+      this.refuseShared(node)
       return this.#putBag(entry, node.serviceName, NOTHING, description)
     }
     if (entry === undefined) return undefined
@@ -246,12 +263,13 @@ export class NameChanges {
   async #addPut(
     name: string,
     replaced: Base,
-    what: Pick<PutIntent, 'description' | 'mode' | 'mtimeMs' | 'content' | 'isFolder' | 'changes'>,
+    what: NewContent,
     id: IntentId = this.#deps.outbox.nextId(),
   ): Promise<PutIntent> {
     const { committer, outbox, clock } = this.#deps
     const base = committer.withPendingDelete(name, replaced)
-    const phase = committer.phaseFor(name)
+    const isCollecting = what.content.from === 'folder'
+    const phase = isCollecting ? { phase: 'held' as const } : committer.phaseFor(name)
     const intent: PutIntent = {
       version: 1,
       kind: 'put',
@@ -306,7 +324,7 @@ export class NameChanges {
   }
 
   /** DELETE takes a bag away from every record: an entry that shares its bag cannot go alone. */
-  #refuseShared(node: FileNode): void {
+  refuseShared(node: FileNode): void {
     const { entry } = node
     if (entry?.kind !== 'bag' || !this.#deps.committer.isShared(entry.record.bagId)) return
     throw new DriveError('busy', 'Another file of the account is the same bag.', {

@@ -10,6 +10,7 @@ import type { Entries } from './entries.ts'
 import type { ExtendedAttributes } from './extended.ts'
 import type { Files } from './files.ts'
 import type { Folders } from './folder/folders.ts'
+import type { OpenFolders } from './folder/open-folders.ts'
 import type { Handles } from './handles.ts'
 import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { Kinds } from './kinds.ts'
@@ -29,6 +30,7 @@ interface RootDeps {
   readonly changes: NameChanges
   readonly files: Files
   readonly folders: Folders
+  readonly openFolders: OpenFolders
   readonly extended: ExtendedAttributes
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -56,8 +58,16 @@ export class RootFiles implements Subtree {
 
   /** Rejects `not-found` when nothing in the directory has this name. */
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
-    const node = await this.#find(parent, name)
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
     await this.#deps.kinds.learnSoon(node.entry)
+    return this.#deps.attributes.of(node)
+  }
+
+  lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    if (parent !== ROOT || !this.#deps.entries.freshNow()) return undefined
+    const node = this.#deps.entries.resolve(name)
+    if (node === undefined || !this.#deps.kinds.isLearned(node.entry)) return undefined
     return this.#deps.attributes.of(node)
   }
 
@@ -169,45 +179,48 @@ export class RootFiles implements Subtree {
     name: string,
     options: { readonly mayBeReplaced: boolean } = { mayBeReplaced: false },
   ): Promise<NodeId> {
-    const node = await this.#find(parent, name)
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
     this.#refuseFolder(node)
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.unlink(node, options),
     )
     if (intent === undefined) return node.id
     if (options.mayBeReplaced) this.#deps.uploader.kick()
-    else await this.#settleOrRevert(intent.id, intent.supersedes.length === 0)
+    else await this.settleOrRevert(intent.id, intent.supersedes.length === 0)
     return node.id
   }
 
   async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
     this.#refuseNotRoot(newParent)
     refuseTrash(newName)
-    const node = await this.#find(parent, name)
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
     if (node.entry?.kind === 'pending' && node.entry.intent.changes !== undefined) {
       await this.#deps.uploader.finished(node.entry.intent.id)
     }
     await this.#deps.folders.settled(node)
     this.#deps.entries.resolve(name)
-    await this.#checkReplacement(node, newName)
+    const target = this.#deps.entries.resolve(newName)
+    const isFolder = this.#deps.kinds.isFolder(node.entry)
+    if (target !== node) await this.checkReplacement(target, isFolder)
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.rename(node, newName),
     )
     if (intent === undefined) return
     const isBag = intent.kind === 'put' && intent.content.from === 'bag'
-    await this.#settleOrRevert(intent.id, isBag && intent.supersedes.length === 0)
+    await this.settleOrRevert(intent.id, isBag && intent.supersedes.length === 0)
   }
 
   /** A folder may only take the place of an empty folder, a file only that of a file. */
-  async #checkReplacement(node: FileNode, newName: string): Promise<void> {
-    const { kinds, entries, folders } = this.#deps
-    const target = entries.resolve(newName)
-    if (target === undefined || target === node) return
+  async checkReplacement(target: FileNode | undefined, isFolder: boolean): Promise<void> {
+    const { kinds, folders } = this.#deps
+    if (target === undefined) return
     if (!kinds.isFolder(target.entry)) {
-      if (kinds.isFolder(node.entry)) throw new DriveError('not-a-directory', 'There is a file.')
+      if (isFolder) throw new DriveError('not-a-directory', 'There is a file.')
       return
     }
-    if (!kinds.isFolder(node.entry)) throw new DriveError('is-a-directory', 'There is a folder.')
+    if (!isFolder) throw new DriveError('is-a-directory', 'There is a folder.')
     await folders.refuseFull(target)
   }
 
@@ -226,16 +239,17 @@ export class RootFiles implements Subtree {
   }
 
   async removeDirectory(parent: NodeId, name: string): Promise<void> {
-    const node = await this.#find(parent, name)
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
     if (!this.#deps.kinds.isFolder(node.entry)) {
       throw new DriveError('not-a-directory', 'This is a file.')
     }
     await this.#deps.folders.refuseFull(node)
-    this.#deps.folders.detach(node)
+    this.#deps.openFolders.detach(node)
     const { changes, names } = this.#deps
     const intent = await names.run('names', () => changes.unlink(node, { mayBeReplaced: false }))
     if (intent !== undefined) {
-      await this.#settleOrRevert(intent.id, intent.supersedes.length === 0)
+      await this.settleOrRevert(intent.id, intent.supersedes.length === 0)
     }
   }
 
@@ -253,7 +267,7 @@ export class RootFiles implements Subtree {
   }
 
   /** In mode through a change that holds no new content is taken back when the service refuses it. */
-  async #settleOrRevert(id: IntentId, revertible: boolean): Promise<void> {
+  async settleOrRevert(id: IntentId, revertible: boolean): Promise<void> {
     try {
       await this.#deps.committer.settle(id)
     } catch (error) {
@@ -291,11 +305,11 @@ export class RootFiles implements Subtree {
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.describe(node, value),
     )
-    if (intent !== undefined) await this.#settleOrRevert(intent.id, true)
+    if (intent !== undefined) await this.settleOrRevert(intent.id, true)
   }
 
-  async #find(parent: NodeId, name: string): Promise<FileNode> {
-    this.#refuseNotRoot(parent)
+  /** The node of a name; rejects `not-found`. */
+  async find(name: string): Promise<FileNode> {
     await this.#deps.entries.fresh()
     const node = this.#deps.entries.resolve(name)
     if (node === undefined) throw new DriveError('not-found', 'There is no such file.')

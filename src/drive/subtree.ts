@@ -22,6 +22,8 @@ export interface Subtree {
   owns(node: NodeId): boolean
   ownsHandle(handle: HandleId): boolean
   lookup(parent: NodeId, name: string): Promise<Attributes>
+  /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */
+  lookupNow?(parent: NodeId, name: string): Attributes | undefined
   getAttributes(node: NodeId): Promise<Attributes>
   setAttributes(node: NodeId, changes: AttributeChanges): Promise<void>
   truncate(node: NodeId, length: number, handle?: HandleId): Promise<void>

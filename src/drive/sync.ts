@@ -7,11 +7,13 @@ import type { Outbox } from '../outbox/outbox.ts'
 import { isToSend } from '../outbox/schedule.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { Files } from './files.ts'
+import type { FolderUploads } from './folder/folder-uploads.ts'
 import type { Folders } from './folder/folders.ts'
 
 interface SyncDeps {
   readonly files: Files
   readonly folders: Folders
+  readonly folderUploads: FolderUploads
   readonly outbox: Outbox
   readonly uploader: Uploader
 }
@@ -25,10 +27,10 @@ const AT_ONCE = 8
  * first that the service does not take.
  */
 export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
-  const { files, folders, outbox, uploader } = deps
+  const { files, folders, folderUploads, outbox, uploader } = deps
   await files.commitAll()
   await folders.commitAll()
-  const ids = new Set<IntentId>(await folders.publish(name))
+  const ids = new Set<IntentId>(await folderUploads.publish(name))
   for (const intent of outbox.intents()) {
     if (isNamed(intent, name) && (isToSend(intent) || isHeldFile(intent))) ids.add(intent.id)
   }

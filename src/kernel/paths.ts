@@ -1,5 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { NodeId } from '../domain/ids.ts'
+import type { Attributes } from '../drive/attributes.ts'
 import type { Drive } from '../drive/drive.ts'
 import { ROOT } from '../drive/nodes.ts'
 
@@ -25,6 +26,26 @@ export class Paths {
       if (name !== '') node = (await this.#drive.lookup(node, name)).node
     }
     return node
+  }
+
+  /** Attributes of a file by its path, when they are at hand; on an error too undefined: `node` tells it. */
+  fileNow(path: string): Attributes | undefined {
+    try {
+      return this.#hidden.has(path) ? undefined : this.#walkNow(path)
+    } catch {
+      return undefined
+    }
+  }
+
+  #walkNow(path: string): Attributes | undefined {
+    let found: Attributes | undefined
+    for (const name of path.split('/')) {
+      if (name === '') continue
+      found = this.#drive.lookupNow(found?.node ?? ROOT, name)
+      if (found === undefined) return undefined
+    }
+    // A directory may have changed since its parent was asked for it.
+    return found?.kind === 'directory' ? undefined : found
   }
 
   /** The directory and the name that a path ends in. */

@@ -11,6 +11,12 @@ type StatReply = (result: number, stat?: Fuse.Stat) => void
 export function statOperations(deps: OperationDeps): Partial<Fuse.Operations> {
   const { drive, paths, replies, settings } = deps
   const getattr = (path: string, reply: StatReply): void => {
+    // Most of what `ls -l` asks: answered within the call.
+    const now = paths.fileNow(path)
+    if (now !== undefined) {
+      reply(0, toStat(now, settings))
+      return
+    }
     replies.value(
       { operation: 'getattr', path, reply },
       async () => drive.getAttributes(await paths.node(path)),

@@ -99,12 +99,20 @@ export class Listing {
     this.#refuse(signal)
     const snapshot = this.#snapshot
     if (snapshot === undefined) return this.#first(signal)
+    const now = this.freshNow()
+    if (now !== undefined) return now
+    await this.#waitBriefly(this.#ask(), signal)
+    return this.#snapshot ?? snapshot
+  }
+
+  /** As `fresh`, when that needs no waiting; else undefined. */
+  freshNow(): ListingSnapshot | undefined {
+    const snapshot = this.#snapshot
+    if (snapshot === undefined || this.#closing.signal.aborted) return undefined
     const age = this.#ageOf(snapshot)
     if (age <= this.#settings.ttlMs / 2 || this.#isPausing()) return snapshot
-    const request = this.#ask()
-    if (age <= this.#settings.ttlMs) return snapshot
-    await this.#waitBriefly(request, signal)
-    return this.#snapshot ?? snapshot
+    this.#ask()
+    return age <= this.#settings.ttlMs ? snapshot : undefined
   }
 
   /**

@@ -7,6 +7,7 @@ export function sameRecords(
   index: ListingIndex,
   records: readonly BagRecord[],
 ): boolean {
+  if (old === records) return true
   if (old.length !== records.length) return false
   if (records.every((record, place) => isSame(old[place], record))) return true
   const matched = new Set<BagRecord>()

@@ -5,6 +5,7 @@
  * - `folder.*`: changes are packed into a zip; its bag is stored and the tree was led to it
  * - `upload.*`, `delete.*`: before a request, and when its answer is known to memory only
  * - `cache.*`: confirmed content is given to the cache
+ * - `move.*`: what is moved between folders, or a folder and the root, is at its new place, and gone from the old one
  * - `handover.inherited`: the successor has what a put still had to delete, and the put is still there
  */
 export type Step =
@@ -23,6 +24,8 @@ export type Step =
   | 'cache.taken'
   | 'delete.begin'
   | 'delete.answered'
+  | 'move.placed'
+  | 'move.removed'
   | 'handover.inherited'
 
 /** Told of each step that is passed; crash tests end the process there. */

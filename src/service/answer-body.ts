@@ -66,9 +66,19 @@ export async function readSome(body: Readable, maxBytes: number): Promise<string
 
 /** Reads an answer that must be JSON. Rejects `bad-answer` when it is not, or longer than `maxBytes`. */
 export async function readJson(answer: Answer, maxBytes: number): Promise<unknown> {
+  return parseJson(answer, await readWhole(answer, maxBytes))
+}
+
+/** Rejects `bad-answer` when the body is longer than `maxBytes`. */
+export async function readWhole(answer: Answer, maxBytes: number): Promise<Buffer> {
   const { chunks, isWhole } = await collect(decodedBody(answer), maxBytes)
   if (!isWhole) throw answer.error('bad-answer', `its answer is longer than ${maxBytes} bytes.`)
-  const text = Buffer.concat(chunks).toString('utf8')
+  return Buffer.concat(chunks)
+}
+
+/** Throws `bad-answer` when the body of this answer is not JSON. */
+export function parseJson(answer: Answer, body: Buffer): unknown {
+  const text = body.toString('utf8')
   try {
     return JSON.parse(text)
   } catch {

@@ -4,7 +4,7 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account, BagRecord } from '../domain/record.ts'
-import { ACCEPTED_ENCODINGS, readJson } from './answer-body.ts'
+import { ACCEPTED_ENCODINGS, parseJson, readJson, readWhole } from './answer-body.ts'
 import { parseAccount, parseDeleted, parseListing, parseUploaded } from './answers.ts'
 import { Auth } from './auth.ts'
 import { Caller, type Call } from './caller.ts'
@@ -21,6 +21,7 @@ import type { Answer, ExchangeLimits } from './exchange.ts'
 import { follow } from './follow.ts'
 import { openForm } from './multipart.ts'
 import { makeRedact, type Redact } from './redact.ts'
+import { RememberedListing } from './remembered-listing.ts'
 import { resolveSettings, type HttpServiceSettings, type Resolved } from './settings.ts'
 import { Slots } from './slots.ts'
 
@@ -55,6 +56,7 @@ class HttpService implements DriveService {
   readonly #uploads: Slots
   readonly #downloads: Slots
   readonly #shortCalls: Slots
+  readonly #listing = new RememberedListing()
   readonly #closing = new AbortController()
 
   constructor({ log, clock }: HttpServiceDependencies, settings: Resolved) {
@@ -147,15 +149,20 @@ class HttpService implements DriveService {
     const limits = { ...this.#limits(), answerMs: this.#settings.metadataTimeoutMs }
     return this.#short('Listing the files', options, (what, signal) =>
       this.#caller.send(get(what, '/api/user/files_list', limits, signal), async (answer) => {
-        const listing = parseListing(await readJson(answer, LISTING_BYTES))
-        if (listing === undefined) throw strange(answer, 'its answer is no list.')
-        for (const { index, name, reason } of listing.skipped) {
-          const fields = { index, name: this.#redact(name), reason }
-          this.#log.warn(fields, 'A record of the listing cannot be used and is skipped.')
-        }
-        return listing.records
+        const body = await readWhole(answer, LISTING_BYTES)
+        return this.#listing.read(body, () => this.#recordsOf(answer, body))
       }),
     )
+  }
+
+  #recordsOf(answer: Answer, body: Buffer): readonly BagRecord[] {
+    const listing = parseListing(parseJson(answer, body))
+    if (listing === undefined) throw strange(answer, 'its answer is no list.')
+    for (const { index, name, reason } of listing.skipped) {
+      const fields = { index, name: this.#redact(name), reason }
+      this.#log.warn(fields, 'A record of the listing cannot be used and is skipped.')
+    }
+    return listing.records
   }
 
   getAccount(options: CallOptions = {}): Promise<Account> {

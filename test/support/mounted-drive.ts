@@ -340,6 +340,19 @@ export class Bench {
     return drive
   }
 
+  /** As `mount`; the drive kills itself at a step (src/outbox/steps.ts). */
+  async mountKilledAt(step: string, ...args: readonly string[]): Promise<MountedDrive> {
+    const { service, mountpoint, stateDir } = this
+    const drive = await MountedDrive.mount(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint, stateDir },
+      args,
+      { BAGFS_CRASH_AT: step },
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
   /** As `mount`, without waiting for it. */
   begin(...args: readonly string[]): MountedDrive {
     const { service, mountpoint, stateDir } = this

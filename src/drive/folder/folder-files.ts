@@ -228,6 +228,37 @@ export class FolderFiles {
     }
   }
 
+  /**
+   * Writes the content of a file, as it is now, to a new file that a power cut does not take. Answers
+   * its length in bytes; rejects with the error of the write that failed for half a file.
+   */
+  async copyTo(item: FileItem, path: string): Promise<number> {
+    const { content } = item
+    if (content.from === 'local' && !content.journaled) content.staged?.refuseHalf()
+    const copy = this.#stagedAt(path, item.mode)
+    try {
+      await this.#copyInto(item, copy)
+      await copy.sync()
+      return copy.size
+    } finally {
+      copy.close()
+      if (content.from === 'local' && item.handles === 0) this.#closeStaged(content)
+    }
+  }
+
+  /** From now on a write goes to a copy, so that this content stays as it is. */
+  pin(content: LocalContent): void {
+    content.pins += 1
+  }
+
+  /** Content that was replaced while it was pinned is let go of. */
+  unpin(item: FileItem, content: LocalContent): void {
+    content.pins -= 1
+    const { content: now } = item
+    if (now === content || (now.from === 'local' && now.before === content)) return
+    this.#drop(content)
+  }
+
   /** Writes down what was written into a file; resolves when it would survive a power cut. */
   async persist(item: FileItem): Promise<void> {
     await this.#persisting.run(item, async () => {

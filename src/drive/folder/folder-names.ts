@@ -2,17 +2,29 @@ import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import { checkTypedName } from '../../domain/names.ts'
 import { staysInside } from '../../folder/links.ts'
+import type { Logger } from '../../domain/logger.ts'
+import { syncDirectory } from '../../state/atomic-file.ts'
 import type { AttributeChanges } from '../attributes.ts'
 import type { FolderFiles } from './folder-files.ts'
 import type { FolderWork } from './folder-work.ts'
 import type { Folder } from './folder.ts'
-import { isWithin, pathOfItem, type DirectoryItem, type FileItem, type Item } from './items.ts'
+import {
+  isWithin,
+  itemsOf,
+  pathOfItem,
+  type DirectoryItem,
+  type FileItem,
+  type Item,
+} from './items.ts'
+import type { TreeEntry } from './journal.ts'
+import { Replay } from './replay.ts'
 
 interface FolderNamesDeps {
   readonly folder: Folder
   readonly work: FolderWork
   readonly files: FolderFiles
   readonly clock: Clock
+  readonly log: Logger
   readonly inTurn: <Result>(task: () => Promise<Result>) => Promise<Result>
 }
 
@@ -102,9 +114,12 @@ export class FolderNames {
       const target = targets.get(newName)
       if (target === item) return
       checkTypedName(newName)
-      await this.#checkReplacement(item, target, newParent)
+      if (item.type === 'directory' && isWithin(newParent, item)) {
+        throw new DriveError('invalid', 'A directory cannot be moved into itself.')
+      }
+      await this.#checkReplacement(item.type, target)
       const from = this.#pathOf(item)
-      const to = [this.#pathOf(newParent), newName].filter((step) => step !== '').join('/')
+      const to = this.#pathIn(newParent, newName)
       // Written down first: a kill in between must leave one of the two.
       this.#deps.work.append({ op: 'rename', path: from, atMs: now, to })
       if (target !== undefined) this.#forget(targets, target)
@@ -113,6 +128,46 @@ export class FolderNames {
       this.#deps.folder.add(newParent, targets, item)
       newParent.mtimeMs = now
     })
+  }
+
+  /** Throws what rename(2) says of a name that cannot be taken by something from elsewhere. */
+  async checkPlace(parent: DirectoryItem, name: string, type: Item['type']): Promise<void> {
+    this.#pathOf(parent)
+    checkTypedName(name)
+    await this.#checkReplacement(type, (await this.#deps.folder.children(parent)).get(name))
+  }
+
+  /**
+   * Puts what came from elsewhere under a name, in the place of what has it; its staged files are
+   * there. On disk when it resolves. The caller has the turn, and has checked the place.
+   */
+  async place(parent: DirectoryItem, name: string, entries: readonly TreeEntry[]): Promise<void> {
+    const { work, folder, clock, log } = this.#deps
+    const children = await folder.children(parent)
+    await syncDirectory(work.filesDir)
+    const path = this.#pathIn(parent, name)
+    const operation = { op: 'tree', path, atMs: clock.now(), entries } as const
+    work.append(operation)
+    const target = children.get(name)
+    if (target !== undefined) this.#forget(children, target)
+    await new Replay(folder, work.filesDir, log).run([operation])
+    await work.sync()
+  }
+
+  /** Takes something away with all that is in it; open files live on. The caller has the turn. */
+  takeOut(item: Item): void {
+    const { parent } = item
+    if (parent?.children === undefined) throw new DriveError('not-found', 'This file is gone.')
+    const now = this.#deps.clock.now()
+    this.#deps.work.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
+    parent.mtimeMs = now
+    const inside = [...itemsOf(item)]
+    parent.children.delete(item.name)
+    item.parent = undefined
+    for (const each of inside) {
+      if (each.type === 'file') this.#deps.files.discard(each)
+      else this.#deps.folder.forget(each)
+    }
   }
 
   async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
@@ -164,18 +219,11 @@ export class FolderNames {
     else this.#deps.folder.forget(item)
   }
 
-  async #checkReplacement(
-    item: Item,
-    target: Item | undefined,
-    newParent: DirectoryItem,
-  ): Promise<void> {
-    if (item.type === 'directory' && isWithin(newParent, item)) {
-      throw new DriveError('invalid', 'A directory cannot be moved into itself.')
-    }
+  async #checkReplacement(type: Item['type'], target: Item | undefined): Promise<void> {
     if (target?.type === 'directory') {
-      if (item.type !== 'directory') throw new DriveError('is-a-directory', 'There is a directory.')
+      if (type !== 'directory') throw new DriveError('is-a-directory', 'There is a directory.')
       await this.#refuseFull(target)
-    } else if (target !== undefined && item.type === 'directory') {
+    } else if (target !== undefined && type === 'directory') {
       throw new DriveError('not-a-directory', 'There is a file.')
     }
   }
@@ -194,6 +242,11 @@ export class FolderNames {
   #refuseExisting(existing: Item | undefined, name: string): void {
     if (existing !== undefined) throw new DriveError('exists', 'There is something of this name.')
     checkTypedName(name)
+  }
+
+  #pathIn(parent: DirectoryItem, name: string): string {
+    const path = this.#pathOf(parent)
+    return path === '' ? name : `${path}/${name}`
   }
 
   #pathOf(item: Item): string {

@@ -10,7 +10,7 @@ import type { Uploader } from '../../outbox/uploader.ts'
 import type { Entries } from '../entries.ts'
 import type { FileNode } from '../nodes.ts'
 import { collecting } from './folder-intents.ts'
-import { Journal, readJournal, type Operation } from './journal.ts'
+import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
 
 export interface WorkDeps {
   readonly outbox: Outbox
@@ -85,7 +85,7 @@ export class FolderWork {
 
   /** Content that no journal names was promised to nobody; nothing of it may get into new content. */
   async #clearFiles(operations: readonly Operation[]): Promise<void> {
-    const named = new Set(operations.map((each) => (each.op === 'file' ? each.file : '')))
+    const named = new Set(operations.flatMap(filesOf))
     for (const file of [...named, ...(await readdir(this.filesDir))]) {
       this.#nextFile = Math.max(this.#nextFile, Number(file) + 1)
       if (!named.has(file)) await rm(join(this.filesDir, file), { force: true })

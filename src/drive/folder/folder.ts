@@ -153,6 +153,11 @@ export class Folder {
     this.top.children = undefined
   }
 
+  /** The folder goes as a whole: what is in it and open is in no folder any more. */
+  letGoOfItems(): void {
+    for (const item of this.top.children?.values() ?? []) item.parent = undefined
+  }
+
   closeOldReaders(): void {
     if (this.openFiles > 0) return
     for (const reader of this.#oldReaders.splice(0)) reader.close()

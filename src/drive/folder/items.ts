@@ -62,8 +62,8 @@ export function promisedContent({ content }: FileItem): LocalContent | ArchivedC
   return content.from === 'archive' || content.journaled ? content : content.before
 }
 
-/** Path relative to the folder; empty for its top. Undefined for what is not in the folder any more. */
-export function pathOfItem(item: Item, top: DirectoryItem): string | undefined {
+/** Path relative to `top`; empty for `top` itself. Undefined for what is not in there any more. */
+export function pathOfItem(item: Item, top: Item): string | undefined {
   const names: string[] = []
   let at: Item = item
   while (at !== top) {
@@ -75,8 +75,17 @@ export function pathOfItem(item: Item, top: DirectoryItem): string | undefined {
   return names.reverse().join('/')
 }
 
+/** A directory and all below it that somebody has looked at. */
+export function* itemsOf(top: Item): Generator<Item> {
+  const rest: Item[] = [top]
+  for (let item = rest.pop(); item !== undefined; item = rest.pop()) {
+    yield item
+    if (item.type === 'directory') rest.push(...(item.children?.values() ?? []))
+  }
+}
+
 /** True when `item` is `directory` or below it. */
-export function isWithin(item: Item, directory: DirectoryItem): boolean {
+export function isWithin(item: Item, directory: Item): boolean {
   for (let at: Item | undefined = item; at !== undefined; at = at.parent) {
     if (at === directory) return true
   }

@@ -11,6 +11,16 @@ const attributes = {
   mtimeMs: z.exactOptional(z.number()),
 }
 
+/** Name of content in the directory of staged files. */
+const file = z.string().regex(/^\d+$/)
+const inTree = { path: z.string(), mtimeMs: z.number() }
+
+const treeEntry = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('directory'), ...inTree, mode: z.number() }),
+  z.object({ type: z.literal('symlink'), ...inTree, target: z.string() }),
+  z.object({ type: z.literal('file'), ...inTree, mode: z.number(), file, length: z.number() }),
+])
+
 const operation = z.discriminatedUnion('op', [
   z.object({ op: z.literal('directory'), path, atMs: z.number(), mode: z.number() }),
   z.object({ op: z.literal('symlink'), path, atMs: z.number(), target: z.string() }),
@@ -18,19 +28,37 @@ const operation = z.discriminatedUnion('op', [
     op: z.literal('file'),
     path,
     atMs: z.number(),
-    /** Name of the content in the directory of staged files. */
-    file: z.string().regex(/^\d+$/),
+    file,
     length: z.number(),
     mode: z.number(),
     mtimeMs: z.number(),
+  }),
+  z.object({
+    op: z.literal('tree'),
+    path,
+    atMs: z.number(),
+    entries: z.array(treeEntry).readonly(),
   }),
   z.object({ op: z.literal('remove'), path, atMs: z.number() }),
   z.object({ op: z.literal('rename'), path, atMs: z.number(), to: path }),
   z.object({ op: z.literal('attributes'), path: z.string(), ...attributes }),
 ])
 
+/**
+ * A file, a link, or a directory with what is in it, that came from elsewhere at once. Paths are
+ * relative to its top, which has the empty path and comes first; each directory before what it holds.
+ */
+export type TreeEntry = z.infer<typeof treeEntry>
+
 /** One change of a folder. Paths are relative to it; `atMs` is when, for the time of the parent. */
 export type Operation = z.infer<typeof operation>
+
+/** Names of the staged files that an operation needs. */
+export function filesOf(operation: Operation): readonly string[] {
+  if (operation.op === 'file') return [operation.file]
+  if (operation.op !== 'tree') return []
+  return operation.entries.flatMap((entry) => (entry.type === 'file' ? [entry.file] : []))
+}
 
 /** The changes of a folder on disk: a line of JSON each, appended in order. */
 export class Journal {

@@ -4,7 +4,7 @@ import type { DeleteIntent, PutIntent } from '../../domain/intent.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { FileNode } from '../nodes.ts'
 import type { Space } from '../space.ts'
 import { FolderFiles } from './folder-files.ts'
@@ -26,6 +26,8 @@ import {
 import { Replay } from './replay.ts'
 
 export interface OpenFolderDeps extends FolderDeps, WorkDeps {
+  /** One change of a folder at a time. */
+  readonly turns: KeyedLock<Folder>
   readonly outbox: Outbox
   readonly inflated: InflatedFiles
   readonly space: Space
@@ -40,7 +42,6 @@ export class OpenFolder {
   readonly files: FolderFiles
   readonly names: FolderNames
   readonly #deps: OpenFolderDeps
-  readonly #turns = new KeyedLock<'changes'>()
   #loading: Promise<void> | undefined
   /** The intent whose changes are being loaded; undefined before and after. */
   #loadingIntent: IntentId | undefined
@@ -56,11 +57,14 @@ export class OpenFolder {
     this.#deps = deps
     this.folder = new Folder(deps, node, { ...times })
     this.work = new FolderWork(deps, settings, node, () => this.folder.baseBag)
-    const inTurn = <Result>(task: () => Promise<Result>): Promise<Result> =>
-      this.#turns.run('changes', task)
+    const inTurn = <Result>(task: () => Promise<Result>): Promise<Result> => this.#inTurn(task)
     const shared = { ...deps, folder: this.folder, work: this.work, inTurn }
     this.files = new FolderFiles(shared)
     this.names = new FolderNames({ ...shared, files: this.files })
+  }
+
+  #inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
+    return this.#deps.turns.run(this.folder, task)
   }
 
   /** The intent that holds the changes of this folder, also while they are being loaded. */
@@ -139,7 +143,7 @@ export class OpenFolder {
     signal: AbortSignal,
   ): Promise<(Packed & { readonly operations: number }) | undefined> {
     const id = this.work.id
-    const taken = await this.#turns.run('changes', async () => {
+    const taken = await this.#inTurn(async () => {
       this.#release()
       const intent = id === undefined ? undefined : this.#deps.outbox.get(id)
       if (intent?.kind !== 'put' || (await this.#isUnchanged(intent))) return undefined
@@ -174,7 +178,7 @@ export class OpenFolder {
   async committed(put: PutIntent, bagId: BagId): Promise<boolean> {
     if (this.work.id !== put.id) return false
     this.work.noteUploaded()
-    return this.#turns.run('changes', async () => {
+    return this.#inTurn(async () => {
       await this.#lead(bagId)
       const packed = put.changes?.packed ?? put.changes?.start ?? 0
       const isChanged = this.work.count > packed

@@ -12,6 +12,7 @@ import { writeArchive } from '../../folder/write.ts'
 import { classifyName } from '../save-steps.ts'
 import type { Folder } from './folder.ts'
 import {
+  itemsOf,
   promisedContent,
   type ArchivedContent,
   type DirectoryItem,
@@ -187,15 +188,6 @@ function placeOf(
     names.unshift(at.name)
   }
   return undefined
-}
-
-/** A directory and all below it that somebody has looked at. */
-function* itemsOf(top: DirectoryItem): Generator<Item> {
-  const rest: Item[] = [top]
-  for (let item = rest.pop(); item !== undefined; item = rest.pop()) {
-    yield item
-    if (item.type === 'directory') rest.push(...(item.children?.values() ?? []))
-  }
 }
 
 /** True while a file of the folder has content that no journal names yet. */

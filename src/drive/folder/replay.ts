@@ -3,8 +3,15 @@ import { join } from 'node:path'
 import { systemErrorCode } from '../../domain/errors.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Folder } from './folder.ts'
-import type { DirectoryItem, Item } from './items.ts'
-import type { Operation } from './journal.ts'
+import type { DirectoryItem, Item, LocalContent } from './items.ts'
+import type { Operation, TreeEntry } from './journal.ts'
+
+/** Where a path ends. */
+interface Place {
+  readonly parent: DirectoryItem
+  readonly children: Map<string, Item>
+  readonly name: string
+}
 
 /**
  * Makes the changes of a journal to the tree again. What no longer fits (content that was never
@@ -51,6 +58,8 @@ export class Replay {
         return true
       case 'file':
         return this.#file(parent, children, name, operation)
+      case 'tree':
+        return this.#tree(place, operation.entries)
       case 'remove':
         return children.delete(name)
       case 'rename':
@@ -74,34 +83,55 @@ export class Replay {
     name: string,
     operation: Extract<Operation, { op: 'file' }>,
   ): Promise<boolean> {
-    const path = join(this.#filesDir, operation.file)
-    const length = await sizeOf(path)
-    if (length === undefined) return false
     const { file, mode, mtimeMs } = operation
+    const content = await this.#stagedContent(file)
+    if (content === undefined) return false
     const known = children.get(name)
     if (known?.type === 'file' && known.content.from === 'local' && known.content.file === file) {
-      known.content.length = length
+      known.content.length = content.length
       known.mode = mode
       known.mtimeMs = mtimeMs
       return true
     }
-    const content = {
-      from: 'local',
-      file,
-      path,
-      length,
-      staged: undefined,
-      pins: 0,
-      journaled: true,
-      before: undefined,
-    } as const
-    this.#add(parent, children, {
-      type: 'file',
-      content: { ...content },
-      handles: 0,
-      ...this.#base(name, mode, mtimeMs),
-    })
+    const base = this.#base(name, mode, mtimeMs)
+    this.#add(parent, children, { type: 'file', content, handles: 0, ...base })
     return true
+  }
+
+  async #stagedContent(file: string): Promise<LocalContent | undefined> {
+    const path = join(this.#filesDir, file)
+    const length = await sizeOf(path)
+    if (length === undefined) return undefined
+    const fresh = { staged: undefined, pins: 0, journaled: true, before: undefined }
+    return { from: 'local', file, path, length, ...fresh }
+  }
+
+  /** False when some content is gone; all else is there. */
+  async #tree(place: Place, entries: readonly TreeEntry[]): Promise<boolean> {
+    const directories = new Map<string, DirectoryItem>()
+    let isWhole = true
+    for (const entry of entries) {
+      const end = entry.path.lastIndexOf('/')
+      const name = entry.path === '' ? place.name : entry.path.slice(end + 1)
+      const above = directories.get(entry.path.slice(0, Math.max(end, 0)))
+      const parent = entry.path === '' ? place.parent : above
+      const item = await this.#itemOf(entry, name)
+      if (parent?.children === undefined || item === undefined) isWhole = false
+      else this.#add(parent, parent.children, item)
+      if (item?.type === 'directory') directories.set(entry.path, item)
+    }
+    return isWhole
+  }
+
+  async #itemOf(entry: TreeEntry, name: string): Promise<Item | undefined> {
+    const { type, mtimeMs } = entry
+    if (type === 'symlink') {
+      return { type, target: entry.target, ...this.#base(name, 0o777, mtimeMs) }
+    }
+    const base = this.#base(name, entry.mode, mtimeMs)
+    if (type === 'directory') return { type, children: new Map(), archived: undefined, ...base }
+    const content = await this.#stagedContent(entry.file)
+    return content === undefined ? undefined : { type, content, handles: 0, ...base }
   }
 
   async #rename(
@@ -121,7 +151,7 @@ export class Replay {
   }
 
   /** Where a path ends: undefined when its directory is not there. */
-  async #placeOf(path: string) {
+  async #placeOf(path: string): Promise<Place | undefined> {
     const names = path.split('/')
     const name = names.pop() ?? ''
     let parent = this.#folder.top

@@ -323,7 +323,7 @@ describe('after a crash', () => {
     await visit(cache, A)
     const reader = cache.open(B)
     await readAll(reader)
-    await rm(join(dir, 'cache', 'v1'), { recursive: true })
+    await rm(join(dir, 'cache', 'v1'), { recursive: true, maxRetries: 3 })
     expect((await readAll(reader)).equals(content)).toBe(true)
     reader.close()
     expect((await readAll(cache.open(A))).equals(content)).toBe(true)

@@ -1,0 +1,71 @@
+import { join } from 'node:path'
+import type { FileItem, Item, LocalContent, ArchivedContent } from './items.ts'
+import type { TreeEntry } from './journal.ts'
+import type { OpenFolder } from './open-folder.ts'
+
+/**
+ * Copies of the files of a subtree, made in a directory of their own while the subtree may still
+ * change. Content that is copied is pinned, so that what changes is told from what does not.
+ */
+export class TreeCopy {
+  readonly #open: OpenFolder
+  readonly #dir: string
+  readonly #copies = new Map<LocalContent | ArchivedContent, { file: string; length: number }>()
+  readonly #pinned: { readonly item: FileItem; readonly content: LocalContent }[] = []
+
+  /** `dir` is there and empty. */
+  constructor(open: OpenFolder, dir: string) {
+    this.#open = open
+    this.#dir = dir
+    // The zip that is read stays open, also when a new one takes its place.
+    open.folder.openFiles += 1
+  }
+
+  /** Copies what is not copied as it is now; answers what is there, and whether nothing was to be copied. */
+  async complete(top: Item): Promise<{ entries: readonly TreeEntry[]; isSame: boolean }> {
+    const entries: TreeEntry[] = []
+    const before = this.#copies.size
+    for await (const { item, path } of this.#walk(top, '')) {
+      entries.push(await this.#entryOf(item, path))
+    }
+    return { entries, isSame: this.#copies.size === before }
+  }
+
+  async *#walk(item: Item, path: string): AsyncGenerator<{ item: Item; path: string }> {
+    yield { item, path }
+    if (item.type !== 'directory') return
+    for (const child of [...(await this.#open.folder.children(item)).values()]) {
+      yield* this.#walk(child, path === '' ? child.name : `${path}/${child.name}`)
+    }
+  }
+
+  async #entryOf(item: Item, path: string): Promise<TreeEntry> {
+    const { mode, mtimeMs } = item
+    if (item.type === 'directory') return { type: 'directory', path, mode, mtimeMs }
+    if (item.type === 'symlink') return { type: 'symlink', path, mtimeMs, target: item.target }
+    const copy = await this.#copyOf(item)
+    return { type: 'file', path, mode, mtimeMs: this.#open.files.mtimeOf(item), ...copy }
+  }
+
+  async #copyOf(item: FileItem): Promise<{ file: string; length: number }> {
+    const { content } = item
+    const known = this.#copies.get(content)
+    if (known !== undefined) return known
+    if (content.from === 'local') {
+      this.#open.files.pin(content)
+      this.#pinned.push({ item, content })
+    }
+    const file = String(this.#copies.size + 1)
+    const length = await this.#open.files.copyTo(item, join(this.#dir, file))
+    const copy = { file, length }
+    this.#copies.set(content, copy)
+    return copy
+  }
+
+  /** Lets go of what was copied; the copies stay. */
+  release(): void {
+    for (const { item, content } of this.#pinned.splice(0)) this.#open.files.unpin(item, content)
+    this.#open.folder.openFiles -= 1
+    this.#open.folder.closeOldReaders()
+  }
+}

@@ -1,0 +1,84 @@
+import { DriveError } from '../../domain/errors.ts'
+import type { OpenPath } from '../folder/folders.ts'
+import type { Item } from '../folder/items.ts'
+import type { TreeEntry } from '../folder/journal.ts'
+import type { OpenFolder } from '../folder/open-folder.ts'
+import type { Place } from '../folder/open-folders.ts'
+import { TreeCopy } from '../folder/tree-copy.ts'
+import { refuseLeavingLinks, type NewPlace } from './links.ts'
+import type { MoveSource } from './source.ts'
+
+/** Copies that may have to be made again because something changed meanwhile. */
+const ROUNDS = 5
+
+/** Something in a folder. */
+export class ItemSource implements MoveSource {
+  readonly folder: OpenFolder
+  readonly item: Item
+  readonly handles: readonly OpenPath[]
+  readonly isInRoot: boolean = false
+  readonly #name: string
+  #copy: TreeCopy | undefined
+
+  constructor({ open, item }: Place, handles: readonly OpenPath[]) {
+    this.folder = open
+    this.item = item
+    this.handles = handles
+    this.#name = item.name
+  }
+
+  get type(): Item['type'] {
+    return this.item.type
+  }
+
+  check(place: NewPlace | undefined): void {
+    refuseLeavingLinks(this.item, place)
+  }
+
+  async copyTo(dir: string): Promise<void> {
+    this.#copy ??= new TreeCopy(this.folder, dir)
+    await this.#copy.complete(this.item)
+  }
+
+  async finish(): Promise<readonly TreeEntry[]> {
+    this.refuseGone()
+    await this.begin()
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const found = await this.#copy?.complete(this.item)
+      if (found?.isSame === true) return found.entries
+    }
+    throw new DriveError('busy', 'The file changes while it is moved.')
+  }
+
+  /** True when nothing of it has changed since `finish`. */
+  async isAsFinished(): Promise<boolean> {
+    const found = await this.#copy?.complete(this.item)
+    return found?.isSame === true
+  }
+
+  get isGone(): boolean {
+    const { parent } = this.item
+    return this.item.name !== this.#name || parent?.children?.get(this.#name) !== this.item
+  }
+
+  protected refuseGone(): void {
+    if (this.isGone) throw new DriveError('not-found', 'This file is gone.')
+  }
+
+  /** The folder must take the removal before anything is at the new place. */
+  protected async begin(): Promise<void> {
+    await this.folder.work.begin()
+  }
+
+  remove(): Promise<void> {
+    // Content that is still pinned would stay behind.
+    this.release()
+    this.folder.names.takeOut(this.item)
+    return Promise.resolve()
+  }
+
+  release(): void {
+    this.#copy?.release()
+    this.#copy = undefined
+  }
+}

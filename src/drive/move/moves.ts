@@ -1,0 +1,191 @@
+import { mkdir, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { StepListener } from '../../outbox/steps.ts'
+import type { Folders, OpenPath } from '../folder/folders.ts'
+import type { DirectoryItem } from '../folder/items.ts'
+import type { TreeEntry } from '../folder/journal.ts'
+import type { OpenFolder } from '../folder/open-folder.ts'
+import type { Place } from '../folder/open-folders.ts'
+import type { MovedHandles } from '../moved-handles.ts'
+import { ROOT, type FileNode } from '../nodes.ts'
+import type { RootFiles } from '../root-files.ts'
+import type { Space } from '../space.ts'
+import { ItemSource } from './folder-source.ts'
+import { RootFileSource, RootFolderSource, type RootSourceDeps } from './root-sources.ts'
+import type { MoveSource } from './source.ts'
+import { MovesToRoot, type ToRootDeps } from './to-root.ts'
+
+interface MovesDeps extends RootSourceDeps, ToRootDeps {
+  readonly names: KeyedLock<'names'>
+  readonly folders: Folders
+  readonly root: RootFiles
+  readonly outbox: Outbox
+  readonly space: Space
+  readonly moved: MovedHandles
+  readonly log: Logger
+  readonly onStep?: StepListener
+}
+
+/**
+ * Renames that leave a folder, or enter one. A folder is a bag of its own, so what moves is copied on
+ * this machine. The new place is on disk before the old one goes: a kill in between may leave both,
+ * and never neither.
+ */
+export class Moves {
+  readonly #deps: MovesDeps
+  readonly #toRoot: MovesToRoot
+
+  constructor(deps: MovesDeps) {
+    this.#deps = deps
+    this.#toRoot = new MovesToRoot(deps)
+  }
+
+  /** True when a rename leads from one folder to another, or to or from the root. */
+  isBetween(parent: NodeId, newParent: NodeId): boolean {
+    const [from, to] = [this.#folderOf(parent), this.#folderOf(newParent)]
+    return from !== undefined && to !== undefined && from !== to
+  }
+
+  /** The node of a folder, or the root; undefined for what is neither. */
+  #folderOf(id: NodeId): NodeId | undefined {
+    return id === ROOT ? ROOT : this.#deps.openFolders.topOf(id)
+  }
+
+  async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
+    const { outbox, moved } = this.#deps
+    const source = await this.#sourceOf(parent, name)
+    const ids = source.handles.map(({ id }) => id)
+    await moved.during(ids, async () => {
+      const draft = outbox.createDraft()
+      const copies = join(outbox.directory(draft.id), 'files')
+      try {
+        await mkdir(copies, { mode: 0o700 })
+        if (newParent !== ROOT) await this.#intoFolder(source, newParent, newName, copies)
+        else if (source instanceof ItemSource) await this.#toRoot.move(source, newName, draft)
+      } finally {
+        source.release()
+        await outbox.discardDraft(draft.id)
+      }
+      await this.#leadHandles(source.handles, newParent, newName)
+    })
+  }
+
+  async #sourceOf(parent: NodeId, name: string): Promise<MoveSource> {
+    const { folders, openFolders, root } = this.#deps
+    if (parent !== ROOT) {
+      const { open, item } = await openFolders.directory(parent)
+      const child = (await open.folder.children(item)).get(name)
+      if (child === undefined) throw new DriveError('not-found', 'There is no such file.')
+      return new ItemSource({ open, item: child }, folders.handlesWithin(child))
+    }
+    const node: FileNode = await root.find(name)
+    if (openFolders.topNode(node.id) === undefined) return new RootFileSource(this.#deps, node)
+    const open = await openFolders.folderOf(node)
+    const { top } = open.folder
+    return new RootFolderSource(this.#deps, { open, item: top }, folders.handlesWithin(top))
+  }
+
+  async #intoFolder(
+    source: MoveSource,
+    newParent: NodeId,
+    newName: string,
+    copies: string,
+  ): Promise<void> {
+    const to = await this.#deps.openFolders.directory(newParent)
+    if (source.folder === to.open) {
+      throw new DriveError('invalid', 'A folder cannot be moved into itself.')
+    }
+    const check = async (): Promise<void> => {
+      await to.open.names.checkPlace(to.item, newName, source.type)
+      source.check({ parent: to.item, name: newName })
+    }
+    await check()
+    await source.copyTo(copies)
+    await this.#locked(source, to.open, async () => {
+      await this.#refuseReloaded(newParent, to)
+      const entries = await source.finish()
+      await check()
+      await to.open.work.begin()
+      await this.#place(await takeFiles(entries, copies, to.open), to, newName, source)
+    })
+  }
+
+  async #locked(source: MoveSource, target: OpenFolder, task: () => Promise<void>): Promise<void> {
+    const { names, openFolders } = this.#deps
+    const opens = source.folder === undefined ? [target] : [source.folder, target]
+    const inTurns = (): Promise<void> => openFolders.inTurns(opens, task)
+    await (source.isInRoot ? names.run('names', inTurns) : inTurns())
+  }
+
+  /** Somebody else may have replaced the folder while the content was copied. */
+  async #refuseReloaded(newParent: NodeId, to: Place): Promise<void> {
+    const now = await this.#deps.openFolders.directory(newParent)
+    if (now.open !== to.open) throw new DriveError('busy', 'The folder has changed meanwhile.')
+  }
+
+  async #place(
+    entries: readonly TreeEntry[],
+    to: Place<DirectoryItem>,
+    newName: string,
+    source: MoveSource,
+  ): Promise<void> {
+    const { onStep, space } = this.#deps
+    const isReplacing = (await to.open.folder.children(to.item)).has(newName)
+    try {
+      await to.open.names.place(to.item, newName, entries)
+      for (const entry of entries) if (entry.type === 'file') space.take(entry.length)
+      onStep?.('move.placed')
+      await source.remove()
+      onStep?.('move.removed')
+    } catch (error) {
+      // What it took the place of cannot come back: then it is at both places.
+      const placed = to.item.children?.get(newName)
+      if (!isReplacing && placed !== undefined) to.open.names.takeOut(placed)
+      throw error
+    }
+  }
+
+  /** Programs go on with the files that they have open, at the new place. */
+  async #leadHandles(
+    handles: readonly OpenPath[],
+    newParent: NodeId,
+    newName: string,
+  ): Promise<void> {
+    const { folders, root, moved, openFolders, log } = this.#deps
+    const at = (id: NodeId) => (openFolders.owns(id) ? folders : root)
+    for (const { id, path, writable } of handles) {
+      try {
+        let { node } = await at(newParent).lookup(newParent, newName)
+        for (const step of path === '' ? [] : path.split('/')) {
+          node = (await at(node).lookup(node, step)).node
+        }
+        moved.lead(id, await at(node).open(node, { writable, truncate: false }))
+      } catch (error) {
+        log.error({ path, error: String(error) }, 'An open file stays at its old place.')
+      }
+    }
+  }
+}
+
+/** Gives copies to the staging directory of a folder; those of a move that fails are nobody's there. */
+async function takeFiles(
+  entries: readonly TreeEntry[],
+  copies: string,
+  open: OpenFolder,
+): Promise<readonly TreeEntry[]> {
+  const taken: TreeEntry[] = []
+  for (const entry of entries) {
+    if (entry.type !== 'file') taken.push(entry)
+    else {
+      const { file, path } = open.work.newFile()
+      await rename(join(copies, entry.file), path)
+      taken.push({ ...entry, file })
+    }
+  }
+  return taken
+}

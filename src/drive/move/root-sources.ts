@@ -1,0 +1,145 @@
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { Contents } from '../contents.ts'
+import type { Entries } from '../entries.ts'
+import type { OpenPath } from '../folder/folders.ts'
+import type { TreeEntry } from '../folder/journal.ts'
+import type { OpenFolders, Place } from '../folder/open-folders.ts'
+import type { NameChanges } from '../name-changes.ts'
+import type { FileNode } from '../nodes.ts'
+import type { RootAttributes } from '../root-attributes.ts'
+import { ItemSource } from './folder-source.ts'
+import type { NewPlace } from './links.ts'
+import type { MoveSource } from './source.ts'
+
+export interface RootSourceDeps {
+  readonly entries: Entries
+  readonly contents: Contents
+  readonly attributes: RootAttributes
+  readonly changes: NameChanges
+  readonly openFolders: OpenFolders
+  readonly uploader: Uploader
+}
+
+const ONLY_FILE = '1'
+
+/** A file of the root. */
+export class RootFileSource implements MoveSource {
+  readonly type = 'file'
+  readonly folder = undefined
+  readonly isInRoot = true
+  readonly handles: readonly OpenPath[]
+  readonly #deps: RootSourceDeps
+  readonly #node: FileNode
+  readonly #name: string | undefined
+  #copied: { readonly version: string; readonly length: number } | undefined
+
+  constructor(deps: RootSourceDeps, node: FileNode) {
+    this.#deps = deps
+    this.#node = node
+    this.#name = node.name
+    this.handles = [...node.handles].map(({ id, writable }) => ({ id, path: '', writable }))
+  }
+
+  check(): void {
+    this.#deps.changes.refuseShared(this.#node)
+  }
+
+  async copyTo(dir: string): Promise<void> {
+    const { staged } = this.#node
+    staged?.refuseHalf()
+    const version = this.#version()
+    const path = join(dir, ONLY_FILE)
+    await this.#deps.contents.copyTo(this.#node, path)
+    this.#copied = { version, length: await syncFile(path) }
+  }
+
+  /** Tells whether the content is the same as before. */
+  #version(): string {
+    const { staged, entry } = this.#node
+    if (staged?.dirty === true) return `${staged.id} ${staged.size} ${staged.lastWriteMs}`
+    return entry?.kind === 'bag' ? entry.record.bagId : (entry?.intent.id ?? '')
+  }
+
+  finish(): Promise<readonly TreeEntry[]> {
+    const name = this.#name
+    if (name === undefined || this.#deps.entries.resolve(name) !== this.#node) {
+      throw new DriveError('not-found', 'This file is gone.')
+    }
+    if (this.#copied?.version !== this.#version()) {
+      throw new DriveError('busy', 'The file changes while it is moved.')
+    }
+    const { mode, mtimeMs } = this.#deps.attributes.of(this.#node)
+    const { length } = this.#copied
+    return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, mode, mtimeMs }])
+  }
+
+  async remove(): Promise<void> {
+    await this.#deps.changes.unlink(this.#node, { mayBeReplaced: false })
+    this.#deps.uploader.kick()
+  }
+
+  release(): void {
+    // Nothing is held but the copy, which is the caller's.
+  }
+}
+
+/** A folder of the root, as a whole. */
+export class RootFolderSource extends ItemSource {
+  override readonly isInRoot = true
+  readonly #deps: RootSourceDeps
+  readonly #node: FileNode
+
+  constructor(deps: RootSourceDeps, place: Place, handles: readonly OpenPath[]) {
+    super(place, handles)
+    this.#deps = deps
+    this.#node = place.open.folder.node
+  }
+
+  override check(place: NewPlace | undefined): void {
+    this.#deps.changes.refuseShared(this.#node)
+    super.check(place)
+  }
+
+  override async finish(): Promise<readonly TreeEntry[]> {
+    const [top, ...inside] = await super.finish()
+    const { mode, mtimeMs } = this.#deps.attributes.of(this.#node)
+    return top?.type === 'directory' ? [{ ...top, mode, mtimeMs }, ...inside] : []
+  }
+
+  override get isGone(): boolean {
+    const { name } = this.#node
+    return name === undefined || this.#deps.entries.resolve(name) !== this.#node
+  }
+
+  /** It takes no more changes: it goes as a whole. */
+  protected override begin(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  override async remove(): Promise<void> {
+    this.release()
+    const { changes, openFolders, uploader } = this.#deps
+    await changes.unlink(this.#node, { mayBeReplaced: false })
+    this.folder.folder.letGoOfItems()
+    openFolders.detach(this.#node)
+    uploader.kick()
+  }
+}
+
+/** Answers the length of a file that a power cut does not take, in bytes. */
+async function syncFile(path: string): Promise<number> {
+  try {
+    const file = await open(path, 'r')
+    try {
+      await file.datasync()
+      return (await file.stat()).size
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    throw fromFileSystem(error, 'A file cannot be moved')
+  }
+}

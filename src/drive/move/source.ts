@@ -1,0 +1,25 @@
+import type { Item } from '../folder/items.ts'
+import type { TreeEntry } from '../folder/journal.ts'
+import type { OpenFolder } from '../folder/open-folder.ts'
+import type { OpenPath } from '../folder/folders.ts'
+import type { NewPlace } from './links.ts'
+
+/** What leaves a folder or the root. */
+export interface MoveSource {
+  readonly type: Item['type']
+  readonly handles: readonly OpenPath[]
+  /** The folder that it is in, or that it is; undefined for a file of the root. */
+  readonly folder: OpenFolder | undefined
+  /** True when it is a name of the root: the lock of names is held while it goes. */
+  readonly isInRoot: boolean
+  /** Throws what speaks against the move as things are now. */
+  check(place: NewPlace | undefined): void
+  /** Copies all content into `dir`, while it may still change. */
+  copyTo(dir: string): Promise<void>
+  /** What is there now, every content of it copied. The locks are held. */
+  finish(): Promise<readonly TreeEntry[]>
+  /** Takes it away from its old place. The locks are held. */
+  remove(): Promise<void>
+  /** To be called at the end, however it went. */
+  release(): void
+}

@@ -1,0 +1,173 @@
+import { rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { IntentId } from '../../domain/ids.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import { sha256OfFile } from '../../outbox/hash.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { StepListener } from '../../outbox/steps.ts'
+import { syncDirectory } from '../../state/atomic-file.ts'
+import type { Entries } from '../entries.ts'
+import { Journal, type TreeEntry } from '../folder/journal.ts'
+import type { OpenFolders } from '../folder/open-folders.ts'
+import { refuseTrash, type NameChanges } from '../name-changes.ts'
+import type { FileNode } from '../nodes.ts'
+import type { RootFiles } from '../root-files.ts'
+import type { DriveSettings } from '../settings.ts'
+import type { ItemSource } from './folder-source.ts'
+
+export interface ToRootDeps {
+  readonly names: KeyedLock<'names'>
+  readonly entries: Entries
+  readonly changes: NameChanges
+  readonly openFolders: OpenFolders
+  readonly root: RootFiles
+  readonly outbox: Outbox
+  readonly clock: Clock
+  readonly settings: Pick<DriveSettings, 'description'>
+  readonly onStep?: StepListener
+}
+
+interface Draft {
+  readonly id: IntentId
+  /** Where the content of a file goes. */
+  readonly path: string
+}
+
+/** Renames out of a folder into the root: a file becomes a bag of its own, a directory a folder. */
+export class MovesToRoot {
+  readonly #deps: ToRootDeps
+
+  constructor(deps: ToRootDeps) {
+    this.#deps = deps
+  }
+
+  /** `draft` becomes the intent; its directory `files` is there. */
+  async move(source: ItemSource, newName: string, draft: Draft): Promise<void> {
+    refuseTrash(newName)
+    if (source.type === 'symlink') {
+      throw new DriveError('not-permitted', 'Links are kept inside folders only.')
+    }
+    await this.#deps.entries.fresh()
+    const isFolder = source.type === 'directory'
+    await this.#checkTarget(newName, isFolder)
+    await source.copyTo(join(dirname(draft.path), 'files'))
+    if (isFolder) await this.#moveDirectory(source, newName, draft)
+    else await this.#moveFile(source, newName, draft)
+  }
+
+  async #checkTarget(newName: string, isFolder: boolean): Promise<FileNode | undefined> {
+    const target = this.#deps.entries.resolve(newName)
+    await this.#deps.root.checkReplacement(target, isFolder)
+    return target
+  }
+
+  /** As all changes of folders this is done when it is on disk; the upload follows. */
+  async #moveDirectory(source: ItemSource, newName: string, draft: Draft): Promise<void> {
+    const { names, openFolders, entries, onStep } = this.#deps
+    await names.run('names', () =>
+      openFolders.inTurns([source.folder], async () => {
+        const tree = await source.finish()
+        source.check(undefined)
+        const target = await this.#checkTarget(newName, true)
+        await writeJournal(dirname(draft.path), tree, this.#deps.clock.now())
+        if (target !== undefined) openFolders.detach(target)
+        await this.#put(source, newName, draft.id, {
+          content: { from: 'folder' },
+          isFolder: true,
+          changes: { start: 0 },
+        })
+        onStep?.('move.placed')
+        await this.#remove(source, draft.id)
+        onStep?.('move.removed')
+      }),
+    )
+    const node = entries.resolve(newName)
+    if (node !== undefined) (await openFolders.folderOf(node)).work.touch()
+  }
+
+  async #remove(source: ItemSource, placed: IntentId): Promise<void> {
+    try {
+      await source.remove()
+    } catch (error) {
+      await this.#deps.outbox.remove(placed)
+      throw error
+    }
+  }
+
+  /** In mode through the service has the file at its new place before it leaves the old one. */
+  async #moveFile(source: ItemSource, newName: string, draft: Draft): Promise<void> {
+    const { names, openFolders, root, onStep } = this.#deps
+    const [file] = await openFolders.inTurns([source.folder], () => source.finish())
+    if (file?.type !== 'file') throw new DriveError('stale', 'This is no file any more.')
+    const copy = join(dirname(draft.path), 'files', file.file)
+    try {
+      await rename(copy, draft.path)
+    } catch (error) {
+      throw fromFileSystem(error, 'A file cannot be moved')
+    }
+    const { length } = file
+    const sha256 = await sha256OfFile(draft.path)
+    const put = await names.run('names', async () => {
+      await this.#checkTarget(newName, false)
+      const content = { from: 'staged', length, sha256 } as const
+      return this.#put(source, newName, draft.id, { content })
+    })
+    onStep?.('move.placed')
+    await root.settleOrRevert(put, true)
+    await openFolders.inTurns([source.folder], async () => {
+      if (source.isGone) return
+      if (!(await source.isAsFinished())) {
+        throw new DriveError('busy', 'The file changed while it was moved, and is at both places.')
+      }
+      await source.folder.work.begin()
+      await source.remove()
+    })
+    onStep?.('move.removed')
+  }
+
+  async #put(
+    source: ItemSource,
+    newName: string,
+    id: IntentId,
+    what: Pick<Parameters<NameChanges['putNew']>[1], 'content' | 'isFolder' | 'changes'>,
+  ): Promise<IntentId> {
+    const { mode, mtimeMs } = source.item
+    const { description } = this.#deps.settings
+    const put = await this.#deps.changes.putNew(
+      newName,
+      { description, mode, mtimeMs, ...what },
+      id,
+    )
+    return put.id
+  }
+}
+
+/** The changes that make a new folder what a directory was. */
+async function writeJournal(dir: string, tree: readonly TreeEntry[], atMs: number): Promise<void> {
+  await syncDirectory(join(dir, 'files'))
+  const journal = Journal.open(join(dir, 'journal.jsonl'), 0)
+  try {
+    for (const [path, entries] of byChild(tree)) {
+      journal.append({ op: 'tree', path, atMs, entries })
+    }
+    await journal.sync()
+  } finally {
+    journal.close()
+  }
+  await syncDirectory(dir)
+}
+
+/** A tree as those of what is in its top. */
+function byChild(tree: readonly TreeEntry[]): ReadonlyMap<string, readonly TreeEntry[]> {
+  const trees = new Map<string, TreeEntry[]>()
+  for (const entry of tree) {
+    if (entry.path === '') continue
+    const [child = '', ...below] = entry.path.split('/')
+    const entries = trees.get(child) ?? []
+    trees.set(child, entries)
+    entries.push({ ...entry, path: below.join('/') })
+  }
+  return trees
+}
