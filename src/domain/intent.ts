@@ -42,6 +42,12 @@ export interface FolderChanges {
   readonly packed?: number
 }
 
+/** A bag that the service has deleted, and when, in milliseconds since the epoch. */
+export interface DeletedBag {
+  readonly bagId: BagId
+  readonly atMs: number
+}
+
 interface IntentBase {
   readonly version: 1
   readonly id: IntentId
@@ -51,6 +57,8 @@ interface IntentBase {
   readonly createdAtMs: number
   /** Bags that this intent takes the place of: hidden at once, deleted when it is carried out. */
   readonly replaces: readonly BagId[]
+  /** Those of `replaces` that are deleted already; they stay hidden for as long as a listing may lag. */
+  readonly deleted?: readonly DeletedBag[]
   /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure

@@ -2,7 +2,7 @@ import { rename, rm } from 'node:fs/promises'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
-import type { DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import type { DeletedBag, DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
 import { sha256OfFile } from './hash.ts'
 import { findSent } from './lost-answer.ts'
 import { withoutFailure } from './schedule.ts'
@@ -203,8 +203,8 @@ export class CarryOut {
       }
       const current = outbox.get(put.id)
       if (current?.kind !== 'put' || current.replacedAreDeleted === true) return
-      await this.#deleteBags(current, signal)
-      if (await this.#folderGoesOn(current)) return
+      const deleted = await this.#deleteBags(current, signal)
+      if (await this.#folderGoesOn({ ...current, deleted })) return
       const deletedAtMs = current.replaces.length === 0 ? {} : { confirmedAtMs: clock.now() }
       // More may have been handed over meanwhile.
       await this.#updatePut(put, (latest) =>
@@ -232,21 +232,27 @@ export class CarryOut {
     }
   }
 
-  async #deleteBags(intent: Intent, signal: AbortSignal): Promise<void> {
+  /** Answers all that are deleted now, those of before included. */
+  async #deleteBags(intent: Intent, signal: AbortSignal): Promise<readonly DeletedBag[]> {
     const own = intent.kind === 'put' ? intent.bagId : undefined
+    const deleted = [...(intent.deleted ?? [])]
     for (const bagId of intent.replaces) {
-      if (bagId === own) continue
-      await this.#names.runAll(this.#namesOf(bagId, intent), () => this.#deleteBag(bagId, signal))
+      if (bagId === own || deleted.some((each) => each.bagId === bagId)) continue
+      const names = this.#namesOf(bagId, intent)
+      const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, signal))
+      if (isGone) deleted.push({ bagId, atMs: this.#deps.clock.now() })
     }
+    return deleted
   }
 
-  /** Deletes what no entry shows; a bag that came back under another entry stays. */
-  async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<void> {
-    if (this.#deps.isShown(bagId) || this.#isSource(bagId)) return
+  /** Deletes what no entry shows; false for a bag that came back under another entry and stays. */
+  async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<boolean> {
+    if (this.#deps.isShown(bagId) || this.#isSource(bagId)) return false
     this.#step('delete.begin')
     await this.#deps.service.deleteBag(bagId, { signal })
     this.#step('delete.answered')
     this.#deps.log.info({ bagId }, 'Deleted a bag.')
+    return true
   }
 
   /** The names that a bag has at the service, as far as they are known. */
@@ -301,6 +307,8 @@ export class CarryOut {
     const known = outbox.get(successor)
     if (known === undefined) throw new DriveError('interrupted', 'The change was taken back.')
     if (isAllOf(bags, known.replaces) && puts.length === 0) return
+    // Equal content can have been given the id of a bag that was deleted before.
+    const deleted = (put.deleted ?? []).filter(({ bagId }) => bagId !== put.bagId)
     const updated = await outbox.update(
       successor,
       (latest) =>
@@ -308,6 +316,7 @@ export class CarryOut {
           ...latest,
           replaces: [...new Set([...latest.replaces, ...bags])],
           supersedes: [...new Set([...latest.supersedes, ...puts])],
+          ...(deleted.length > 0 ? { deleted: [...(latest.deleted ?? []), ...deleted] } : {}),
         }),
       this.#settings,
     )

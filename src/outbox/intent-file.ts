@@ -21,6 +21,7 @@ const base = {
   createdAtMs: z.number(),
   replaces: z.array(bagId),
   supersedes: z.array(intentId),
+  deleted: optional(z.array(z.object({ bagId, atMs: z.number() }))),
   confirmedAtMs: optional(z.number()),
   failure: optional(
     z.object({

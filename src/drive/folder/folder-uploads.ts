@@ -118,7 +118,8 @@ export class FolderUploads implements FolderPort {
     const { operations } = await readJournal(join(outbox.directory(put.id), 'journal.jsonl'))
     const { packed } = changes
     if (operations.length <= packed) return put
-    return outbox.update(put.id, (latest) => nextRound(latest, bagId, packed), { durable: true })
+    const zip = { bagId, packed, deleted: put.deleted ?? [], forgetBeforeMs: 0 }
+    return outbox.update(put.id, (latest) => nextRound(latest, zip), { durable: true })
   }
 
   /** Sends the changes of one folder, or of all, now; answers the intents to wait for. */

@@ -28,18 +28,21 @@ interface Inflation {
 
 /**
  * Deflated entries, inflated once onto the local disk and read from there, also while they arrive.
- * Bounded; the least recently used go first. Open ones stay readable when they go.
+ * Bounded; the least recently used go first. Open ones stay readable when they go. What is larger than
+ * the bound goes when its last reader does.
  */
 export class InflatedFiles {
   readonly #dir: string
+  readonly #maxBytes: number
   readonly #known: LRUCache<string, number>
-  /** Under way, or open; removed when done or when the last reader leaves. */
+  /** Under way, or open and too large to be kept; the last reader removes what is still there. */
   readonly #running = new Map<string, Inflation>()
 
   #parts = 0
 
   private constructor(dir: string, maxBytes: number) {
     this.#dir = dir
+    this.#maxBytes = maxBytes
     this.#known = new LRUCache({
       maxSize: Math.max(maxBytes, 1),
       sizeCalculation: (bytes) => Math.max(bytes, 1),
@@ -60,7 +63,8 @@ export class InflatedFiles {
       const files = new InflatedFiles(dir, settings.maxBytes)
       for (const name of await readdir(dir)) {
         const path = join(dir, name)
-        if (/^[0-9a-f]{64}$/.test(name)) files.#known.set(name, (await stat(path)).size)
+        const bytes = /^[0-9a-f]{64}$/.test(name) ? (await stat(path)).size : Infinity
+        if (bytes <= settings.maxBytes) files.#known.set(name, bytes)
         else await rm(path, { force: true, recursive: true })
       }
       return files
@@ -112,13 +116,15 @@ export class InflatedFiles {
   }
 
   #finish(name: string, inflation: Inflation): void {
-    const path = join(this.#dir, name)
-    renameSync(inflation.path, path)
-    inflation.path = path
-    this.#known.set(name, inflation.length)
     inflation.done = true
     inflation.bytes = inflation.length
-    this.#running.delete(name)
+    if (inflation.length <= this.#maxBytes) {
+      const path = join(this.#dir, name)
+      renameSync(inflation.path, path)
+      inflation.path = path
+      this.#known.set(name, inflation.length)
+      if (this.#running.get(name) === inflation) this.#running.delete(name)
+    } else if (inflation.users === 0) rmSync(inflation.path, { force: true })
     inflation.advance()
   }
 
@@ -130,9 +136,10 @@ export class InflatedFiles {
 
   #leave(name: string, inflation: Inflation): void {
     inflation.users -= 1
-    if (inflation.users > 0 || inflation.done) return
+    if (inflation.users > 0 || this.#running.get(name) !== inflation) return
     this.#running.delete(name)
-    inflation.abort.abort()
+    if (inflation.done) rmSync(inflation.path, { force: true })
+    else inflation.abort.abort()
   }
 }
 

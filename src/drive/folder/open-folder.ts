@@ -35,6 +35,11 @@ export interface OpenFolderDeps extends FolderDeps, WorkDeps {
   readonly log: Logger
 }
 
+interface OpenFolderSettings extends WorkSettings {
+  /** How long a listing may show what is deleted, in ms. */
+  readonly listingLagMs: number
+}
+
 /** One folder of the root that somebody has looked into or changed. */
 export class OpenFolder {
   readonly folder: Folder
@@ -42,6 +47,8 @@ export class OpenFolder {
   readonly files: FolderFiles
   readonly names: FolderNames
   readonly #deps: OpenFolderDeps
+  #isReady = false
+  readonly #listingLagMs: number
   #loading: Promise<void> | undefined
   /** The intent whose changes are being loaded; undefined before and after. */
   #loadingIntent: IntentId | undefined
@@ -50,11 +57,12 @@ export class OpenFolder {
 
   constructor(
     deps: OpenFolderDeps,
-    settings: WorkSettings,
+    settings: OpenFolderSettings,
     node: FileNode,
     times: { readonly mode: number; readonly mtimeMs: number },
   ) {
     this.#deps = deps
+    this.#listingLagMs = settings.listingLagMs
     this.folder = new Folder(deps, node, { ...times })
     this.work = new FolderWork(deps, settings, node, () => this.folder.baseBag)
     const inTurn = <Result>(task: () => Promise<Result>): Promise<Result> => this.#inTurn(task)
@@ -65,6 +73,11 @@ export class OpenFolder {
 
   #inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
     return this.#deps.turns.run(this.folder, task)
+  }
+
+  /** True once the tree is loaded. */
+  get isReady(): boolean {
+    return this.#isReady
   }
 
   /** The intent that holds the changes of this folder, also while they are being loaded. */
@@ -82,6 +95,7 @@ export class OpenFolder {
       throw error
     })
     await this.#loading
+    this.#isReady = true
     return this
   }
 
@@ -183,7 +197,9 @@ export class OpenFolder {
       const packed = put.changes?.packed ?? put.changes?.start ?? 0
       const isChanged = this.work.count > packed
       if (isChanged || hasUnclosed(this.folder)) {
-        await this.#deps.outbox.update(put.id, (latest) => nextRound(latest, bagId, packed), {
+        const forgetBeforeMs = this.#deps.clock.now() - this.#listingLagMs
+        const zip = { bagId, packed, deleted: put.deleted ?? [], forgetBeforeMs }
+        await this.#deps.outbox.update(put.id, (latest) => nextRound(latest, zip), {
           durable: true,
         })
         if (isChanged) this.work.touch()
@@ -235,6 +251,7 @@ export class OpenFolder {
         createdAtMs: clock.now(),
         replaces: put.replaces,
         supersedes: [],
+        ...(put.deleted === undefined ? {} : { deleted: put.deleted }),
       }
       await outbox.add(gone, { durable: true })
     }
