@@ -118,11 +118,11 @@ async function treeAtService({ service, dir }: CrashRun): Promise<Contents> {
   const unpacked = join(dir, 'unpacked')
   await unpackFolder(service, FOLDER, unpacked)
   const inside = Object.entries(await filesOf(unpacked))
-  const { [FOLDER]: _zip, ...files } = await service.contents()
-  return {
+  const files = Object.entries(await service.contents()).filter(([name]) => name !== FOLDER)
+  return Object.fromEntries([
     ...files,
-    ...Object.fromEntries(inside.map(([name, text]) => [`${FOLDER}/${name}`, text])),
-  }
+    ...inside.map(([name, text]) => [`${FOLDER}/${name}`, text] as const),
+  ])
 }
 
 /** Kills the service at the point, and with it the drive when `both`; then all goes on. */
