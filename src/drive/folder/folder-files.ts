@@ -17,7 +17,7 @@ import {
   type FileItem,
   type LocalContent,
 } from './items.ts'
-import { openLeaf } from './leaf-source.ts'
+import { openLeaf, openLeafNow } from './leaf-source.ts'
 
 /** An open file inside a folder. */
 export interface FolderHandle {
@@ -83,7 +83,22 @@ export class FolderFiles {
     const { opened } = handle
     if (opened !== undefined && handle.openedFrom === content)
       return opened.readNow(buffer, position) ?? opened.read(buffer, position)
-    return this.#readArchived(handle, buffer, position)
+    return (
+      this.#openNow(handle, content)?.readNow(buffer, position) ??
+      this.#readArchived(handle, buffer, position)
+    )
+  }
+
+  /** What needs no waiting is opened within the call. */
+  #openNow(handle: FolderHandle, content: ArchivedContent): Source | undefined {
+    if (handle.openedFrom === content) return undefined
+    const opened = openLeafNow(content.archive, content.node)
+    if (opened === undefined) return undefined
+    closeSource(handle.source)
+    handle.openedFrom = content
+    handle.opened = opened
+    handle.source = Promise.resolve(opened)
+    return opened
   }
 
   async #readArchived(handle: FolderHandle, buffer: Uint8Array, position: number): Promise<number> {
