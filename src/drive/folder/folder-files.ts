@@ -82,8 +82,33 @@ export class FolderFiles {
       return this.#stagedOf(handle.item, content).readNow(buffer, position)
     const { opened } = handle
     if (opened !== undefined && handle.openedFrom === content)
-      return opened.readNow(buffer, position) ?? opened.read(buffer, position)
+      return this.#readOpened(handle, opened, buffer, position)
     return this.#readArchived(handle, buffer, position)
+  }
+
+  #readOpened(
+    handle: FolderHandle,
+    opened: Source,
+    buffer: Uint8Array,
+    position: number,
+  ): number | Promise<number> {
+    try {
+      const count = opened.readNow(buffer, position)
+      if (count !== undefined) return count
+    } catch (error) {
+      this.#logFailure(handle, error)
+      throw error
+    }
+    return opened.read(buffer, position).catch((error: unknown) => {
+      this.#logFailure(handle, error)
+      throw error
+    })
+  }
+
+  #logFailure({ item }: FolderHandle, error: unknown): void {
+    const { folder, log } = this.#deps
+    const path = pathOfItem(item, folder.top)
+    log.warn({ bagId: folder.baseBag, path }, `No content: ${String(error)}`)
   }
 
   async #readArchived(handle: FolderHandle, buffer: Uint8Array, position: number): Promise<number> {
@@ -102,9 +127,7 @@ export class FolderFiles {
       return await opened.read(buffer, position)
     } catch (error) {
       if (handle.source === source) handle.openedFrom = undefined
-      const { folder, log } = this.#deps
-      const path = pathOfItem(handle.item, folder.top)
-      log.warn({ bagId: folder.baseBag, path }, `No content: ${String(error)}`)
+      this.#logFailure(handle, error)
       throw error
     }
   }
