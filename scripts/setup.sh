@@ -2,6 +2,7 @@
 # Installs what bagfs needs and is missing, then builds it. Safe to run again: it does only what is left to do.
 #   sh scripts/setup.sh            what `npm start` needs
 #   sh scripts/setup.sh --tests    and the programs that the tests use
+#   sh scripts/setup.sh --bench    and the programs that the benches use and measure against
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,13 +19,21 @@ libfuse2_package() {
 
 # program:package of what the tests run inside the drive.
 test_programs='setfattr:attr rsync:rsync vim:vim sqlite3:sqlite3 strace:strace gio:libglib2.0-bin git:git
-  zip:zip unzip:unzip fio:fio rclone:rclone curl:curl python3:python3 soffice:libreoffice-writer-nogui'
+  zip:zip unzip:unzip fio:fio curl:curl python3:python3 soffice:libreoffice-writer-nogui'
+
+# program:package of what the benches run.
+bench_programs='curl:curl fio:fio zip:zip unzip:unzip rclone:rclone fuse-zip:fuse-zip
+  archivemount:archivemount'
 
 missing_packages() {
   has fusermount || has fusermount3 || echo fuse3
   has_libfuse2 || libfuse2_package
-  [ "$1" = --tests ] || return 0
-  for pair in $test_programs; do
+  case "$1" in
+  --tests) programs=$test_programs ;;
+  --bench) programs=$bench_programs ;;
+  *) return 0 ;;
+  esac
+  for pair in $programs; do
     has "${pair%%:*}" || echo "${pair#*:}"
   done
 }
@@ -105,7 +114,7 @@ build() {
 }
 
 case "${1-}" in
-'' | --tests) ;;
+'' | --tests | --bench) ;;
 *)
   echo "setup: unknown argument $1" >&2
   exit 2

@@ -1,4 +1,5 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { BagId } from '../../src/domain/ids.ts'
@@ -6,6 +7,7 @@ import { silentLogger } from '../../src/domain/logger.ts'
 import type { DriveService } from '../../src/service/drive-service.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
 import { until, type Processes, type Running } from './processes.ts'
+import { readWhole } from './read-whole.ts'
 import type { Mount, MountOptions, SeedFile, Subject } from './subject.ts'
 
 const MAIN = join(import.meta.dirname, '../../src/main.js')
@@ -25,6 +27,8 @@ interface Settings {
   readonly writeBack: boolean
   /** Records that the listing holds besides the seeded files; they have no content. */
   readonly extraRecords?: number
+  /** Further arguments of `bagfs mount`. */
+  readonly options?: readonly string[]
 }
 
 /** This drive on the embedded service, each in a process of its own. */
@@ -73,8 +77,10 @@ export class BagfsSubject implements Subject {
     const profile = process.env['BENCH_PROFILE']
     const args = [
       ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
-      ...[MAIN, 'mount', path, '--foreground', '--url', this.#url, '--token-file', this.#tokenFile],
-      ...['--state-dir', this.#stateDir, ...(this.#settings.writeBack ? ['--write-back'] : [])],
+      ...[MAIN, 'mount', path, '--foreground', '--url', options.url ?? this.#url],
+      ...['--token-file', this.#tokenFile, '--state-dir', this.#stateDir],
+      ...(this.#settings.writeBack ? ['--write-back'] : []),
+      ...(this.#settings.options ?? []),
     ]
     const running = await this.#processes.mount(process.execPath, args, path)
     const leave = async (): Promise<void> => {
@@ -84,10 +90,48 @@ export class BagfsSubject implements Subject {
     return { path, pid: running.pid, leave }
   }
 
+  /** Gets a seeded folder's zip into the cache, for mounts that keep the state. */
+  async fillCache(name: string, url = this.#url): Promise<void> {
+    const mount = await this.mount({ url })
+    try {
+      const bagId = await this.listedBag(name)
+      if (bagId === undefined) throw new Error(`The server has no ${name}.`)
+      await readWhole(join(mount.path, '.bags', bagId))
+      await readdir(join(mount.path, name))
+    } finally {
+      await mount.leave()
+    }
+  }
+
   curl(name: string): readonly string[] {
     const bagId = this.#bags.get(name)
     if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)
-    return ['-H', `Authorization: Bearer ${TOKEN}`, `${this.#url}/api/bag/download/${bagId}`]
+    return [...this.#authorization, `${this.#url}/api/bag/download/${bagId}`]
+  }
+
+  /** Arguments with which curl uploads a zip as a folder, to `url`. */
+  curlUpload(path: string, name: string, url = this.#url): readonly string[] {
+    const form = ['-F', 'description=', '-F', `file=@${path};filename=${name}`]
+    return [...this.#authorization, ...form, `${url}/api/folders/upload`]
+  }
+
+  get #authorization(): readonly string[] {
+    return ['-H', `Authorization: Bearer ${TOKEN}`]
+  }
+
+  /** Where the server listens. */
+  get port(): number {
+    return Number(new URL(this.#url).port)
+  }
+
+  /** The bag that a name stands for now; undefined when the server has none. */
+  async listedBag(name: string): Promise<BagId | undefined> {
+    const records = (await this.#service?.listFiles()) ?? []
+    return records.find((record) => record.name === name)?.bagId
+  }
+
+  async remove(bagId: BagId): Promise<void> {
+    await this.#service?.deleteBag(bagId)
   }
 
   async has(files: readonly { readonly name: string; readonly size: number }[]): Promise<boolean> {
@@ -128,9 +172,11 @@ export class BagfsSubject implements Subject {
   async #seed(files: readonly SeedFile[]): Promise<void> {
     const left = files.values()
     const upload = async (): Promise<void> => {
-      for (const { name, path } of left) {
-        const { size: length } = statSync(path)
-        const bagId = await this.#service?.uploadFile({ path, length, name, description: '' })
+      for (const { name, path, isFolder } of left) {
+        const source = { path, length: statSync(path).size, name, description: '' }
+        const bagId = await (isFolder === true
+          ? this.#service?.uploadFolder(source)
+          : this.#service?.uploadFile(source))
         if (bagId !== undefined) this.#bags.set(name, bagId)
       }
     }

@@ -17,6 +17,7 @@ async function timeOf(command: string, ...args: string[]): Promise<number> {
 export const listing: Section = {
   title: 'Listing with `ls -l`',
   subjects: ['bagfs', 'rclone'],
+  needs: ['rclone'],
   async measure(context, table) {
     const { machine, places } = context
     for (const count of [1_000, 10_000]) {
@@ -42,6 +43,7 @@ export const listing: Section = {
 export const large: Section = {
   title: 'A listing of 100,000 records',
   subjects: ['bagfs'],
+  needs: [],
   async measure({ machine, places, processes, runs }, table) {
     const settings = { name: 'bagfs', writeBack: false, extraRecords: MANY }
     const subject = await BagfsSubject.start(processes, places, settings, [])

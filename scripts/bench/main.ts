@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { folderChange, folderLine, folderTree } from './folder-goals.ts'
+import { folderBigDeflated, folderBigStored, folderMany } from './folder-peers.ts'
 import { large, listing } from './listing.ts'
 import { Machine } from './machine.ts'
 import { isInstalled, Processes } from './processes.ts'
@@ -10,8 +12,24 @@ import type { Section } from './sections.ts'
 import { Table } from './table.ts'
 import { writing } from './writing.ts'
 
-const SECTIONS: Record<string, Section> = { reading, listing, writing, large }
-const NEEDED = ['curl', 'fusermount', 'rclone']
+const FOLDERS = {
+  'folder-many': folderMany,
+  'folder-stored': folderBigStored,
+  'folder-deflated': folderBigDeflated,
+  'folder-line': folderLine,
+  'folder-change': folderChange,
+  'folder-tree': folderTree,
+}
+/** What can be named; `folders` stands for all parts of it. */
+const SECTIONS: Record<string, readonly Section[]> = {
+  reading: [reading],
+  listing: [listing],
+  writing: [writing],
+  large: [large],
+  folders: Object.values(FOLDERS),
+  ...Object.fromEntries(Object.entries(FOLDERS).map(([name, part]) => [name, [part]])),
+}
+const DEFAULT = ['reading', 'listing', 'writing', 'large', 'folders']
 
 /** Measures the sections that are named, or all, and prints each as a Markdown table. */
 async function main(): Promise<void> {
@@ -21,14 +39,14 @@ async function main(): Promise<void> {
   })
   const runs = Number(values.runs)
   if (!Number.isInteger(runs) || runs < 1) throw new Error(`--runs ${values.runs}: not a count.`)
-  const missing = NEEDED.filter((program) => !isInstalled(program))
-  if (missing.length > 0) throw new Error(`Not installed: ${missing.join(', ')}.`)
-  const names = positionals.length > 0 ? positionals : Object.keys(SECTIONS)
-  const sections = names.map((name) => {
-    const section = SECTIONS[name]
-    if (section === undefined) throw new Error(`There is no section ${name}.`)
-    return section
+  const sections = (positionals.length > 0 ? positionals : DEFAULT).flatMap((name) => {
+    const found = SECTIONS[name]
+    if (found === undefined) throw new Error(`There is no section ${name}.`)
+    return found
   })
+  const needed = new Set(['fusermount', ...sections.flatMap(({ needs }) => needs)])
+  const missing = [...needed].filter((program) => !isInstalled(program))
+  if (missing.length > 0) throw new Error(`Not installed: ${missing.join(', ')}.`)
   await measure(sections, { runs, ...(values.only === undefined ? {} : { only: values.only }) })
 }
 
@@ -61,6 +79,7 @@ async function measure(
       const table = new Table()
       await section.measure({ processes, places, machine, ...options }, table)
       console.log(`### ${section.title}\n\n${table.format(section.subjects)}\n`)
+      for (const remark of table.remarks) console.log(`- ${remark}`)
     }
     console.log(`Medians of ${options.runs} runs. ${machine.describe()}`)
   } finally {

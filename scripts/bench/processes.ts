@@ -77,13 +77,27 @@ export async function until(ready: () => boolean, running: Running, pollMs: numb
   }
 }
 
+/** What became of a command. */
+interface Ran {
+  /** Wall time. */
+  readonly ms: number
+  readonly stdout: string
+}
+
 /** Runs a command to its end; rejects when it fails. Resolves with its output and wall time. */
-export async function run(
+export function run(command: string, args: readonly string[]): Promise<Ran> {
+  return runIn('.', command, args)
+}
+
+/** As `run`, in this directory. */
+export async function runIn(
+  directory: string,
   command: string,
   args: readonly string[],
-): Promise<{ readonly ms: number; readonly stdout: string }> {
+): Promise<Ran> {
   const startedMs = performance.now()
   const child = spawn(command, args, {
+    cwd: directory,
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: COMMAND_LIMIT_MS,
     killSignal: 'SIGKILL',

@@ -1,15 +1,13 @@
-import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeFile } from './files.ts'
 import { memoryOf } from './machine.ts'
 import { isInstalled, run } from './processes.ts'
+import { readWhole, type WholeRead } from './read-whole.ts'
 import { inTurns, type Context, type Section } from './sections.ts'
 import type { Mount, Subject } from './subject.ts'
 import type { Table } from './table.ts'
 
 const SIZE = 256 * 2 ** 20
-const BLOCK = 2 ** 20
-const FIRST_BLOCK = 4096
 const NAME = 'large.bin'
 /** Read before: what is measured is a drive in use, not the first second of a process. */
 const EARLIER = { name: 'earlier.bin', size: 32 * 2 ** 20 }
@@ -29,6 +27,7 @@ const rows = {
 export const reading: Section = {
   title: 'Reading 256 MiB',
   subjects: ['bagfs', 'rclone', 'curl of bagfs', 'curl of webdav'],
+  needs: ['curl', 'rclone'],
   async measure(context, table) {
     if (!isInstalled('fio')) console.error('fio is missing: no random reads are measured.')
     const path = await makeFile(context.places.memory, NAME, SIZE)
@@ -59,16 +58,16 @@ async function measureMount(
   // A fresh mount has nothing in the page cache: dropping it here would only throw out the programs.
   await machine.quiet()
   table.note(rows.idle, name, memoryOf(mount.pid).nowMb)
-  const earlier = await readWhole(join(mount.path, EARLIER.name), EARLIER.size)
+  const earlier = await readAll(join(mount.path, EARLIER.name), EARLIER.size)
   table.note(rows.newMount, name, earlier.firstByteMs)
   await machine.quiet()
-  const first = await readWhole(path, SIZE)
+  const first = await readAll(path, SIZE)
   table.note(rows.firstByte, name, first.firstByteMs)
   table.note(rows.first, name, first.mbPerS)
   machine.dropCaches()
   await machine.quiet()
-  table.note(rows.dropped, name, (await readWhole(path, SIZE)).mbPerS)
-  table.note(rows.warm, name, (await readWhole(path, SIZE)).mbPerS)
+  table.note(rows.dropped, name, (await readAll(path, SIZE)).mbPerS)
+  table.note(rows.warm, name, (await readAll(path, SIZE)).mbPerS)
   if (isInstalled('fio')) {
     for (const [row, jobs] of [[rows.random1, 1] as const, [rows.random4, 4] as const]) {
       machine.dropCaches()
@@ -93,27 +92,11 @@ async function measureCurl({ machine }: Context, table: Table, subject: Subject)
   table.note(rows.first, name, size / 1e6 / total)
 }
 
-/** Reads a file from its beginning to its end, open and close included. */
-async function readWhole(
-  path: string,
-  size: number,
-): Promise<{ readonly firstByteMs: number; readonly mbPerS: number }> {
-  const buffer = Buffer.allocUnsafe(BLOCK)
-  const startedMs = performance.now()
-  const file = await open(path, 'r')
-  try {
-    let position = (await file.read(buffer, 0, FIRST_BLOCK, 0)).bytesRead
-    const firstByteMs = performance.now() - startedMs
-    for (;;) {
-      const { bytesRead } = await file.read(buffer, 0, BLOCK, position)
-      if (bytesRead === 0) break
-      position += bytesRead
-    }
-    if (position !== size) throw new Error(`${path}: ${position} of ${size} bytes were read.`)
-    return { firstByteMs, mbPerS: size / 1e3 / (performance.now() - startedMs) }
-  } finally {
-    await file.close()
-  }
+/** @throws Error when the file is not as long as it must be. */
+async function readAll(path: string, size: number): Promise<WholeRead> {
+  const read = await readWhole(path)
+  if (read.bytes !== size) throw new Error(`${path}: ${read.bytes} of ${size} bytes were read.`)
+  return read
 }
 
 /** Each block is read once at most, each job in its own part of the file: no read is a page cache hit. */

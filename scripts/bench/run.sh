@@ -1,8 +1,10 @@
 #!/bin/sh
-# `npm run bench`: builds the drive and the benches aside, and measures. Arguments: names of sections
-# (reading, listing, writing, memory, large), --runs N, --only SUBJECT.
+# `npm run bench`: installs what is missing, builds the drive and the benches aside, and measures. Arguments:
+# names of sections (reading, listing, writing, large, folders, and of its parts: folder-many, folder-stored,
+# folder-deflated, folder-line, folder-change, folder-tree), --runs N, --only SUBJECT.
 set -eu
 cd "$(dirname "$0")/../.."
+sh scripts/setup.sh --bench
 built=node_modules/.cache/bagfs-bench
 mkdir -p "$built"
 # The package file makes the output modules, and tells the program its version.

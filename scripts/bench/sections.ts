@@ -20,6 +20,8 @@ export interface Section {
   readonly title: string
   /** The subject whose figures are compared with those of the others comes first. */
   readonly subjects: readonly string[]
+  /** Programs that it cannot do without. */
+  readonly needs: readonly string[]
   measure(context: Context, table: Table): Promise<void>
 }
 

@@ -2,6 +2,8 @@
 export interface SeedFile {
   readonly name: string
   readonly path: string
+  /** A zip that is to be the bag of a folder. */
+  readonly isFolder?: boolean
 }
 
 /** A mount under measurement. */
@@ -14,6 +16,8 @@ export interface Mount {
 export interface MountOptions {
   /** Keep the cache of the mount before; without it the mount starts with nothing. */
   readonly keepsState?: boolean
+  /** Where the server is reached, when not directly. */
+  readonly url?: string
 }
 
 /** A server with its data on tmpfs, and the mount of it. */

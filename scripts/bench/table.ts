@@ -10,12 +10,23 @@ export interface Row {
 /** Figures of a section, in the order in which they were first noted. */
 export class Table {
   readonly #rows = new Map<string, Row>()
+  readonly #remarks: string[] = []
 
   note(row: Omit<Row, 'figures'>, subject: string, figure: number): void {
     const known = this.#rows.get(row.what) ?? { ...row, figures: new Map<string, number[]>() }
     this.#rows.set(row.what, known)
     const figures = known.figures.get(subject) ?? []
     known.figures.set(subject, [...figures, figure])
+  }
+
+  /** A sentence to stand below the table. */
+  remark(text: string): void {
+    this.#remarks.push(text)
+  }
+
+  /** The remarks as they were made, one a line. */
+  get remarks(): readonly string[] {
+    return this.#remarks
   }
 
   /** A Markdown table: medians, and how many times better the first subject is than each other one. */

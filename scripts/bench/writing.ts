@@ -28,6 +28,7 @@ const rows = {
 export const writing: Section = {
   title: 'Writing',
   subjects: ['bagfs', 'bagfs --write-back', 'rclone'],
+  needs: ['rclone'],
   async measure(context, table) {
     const { places } = context
     const largeName = 'large.bin'

@@ -9,6 +9,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { Contents } from '../drive/contents.ts'
 import type { Drive } from '../drive/drive.ts'
 import type { Source } from '../drive/source.ts'
+import { discardIntents } from '../outbox/discard.ts'
 import { chooseItems, listItems, type OutboxItem } from '../outbox/items.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
@@ -76,13 +77,8 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
   async discard(wanted: readonly string[]): Promise<readonly OutboxItem[]> {
     const { outbox, uploader } = this.#deps
     const chosen = chooseItems(this.#items(), wanted)
-    const sending = chosen.find(({ id }) => uploader.isRunning(id))
-    if (sending !== undefined) {
-      throw new DriveError('busy', `${sending.name} is being sent right now.`, {
-        hint: 'Try again in a moment.',
-      })
-    }
-    for (const { id } of chosen) await outbox.remove(id)
+    const ids = chosen.map(({ id }) => id)
+    await discardIntents(outbox, ids, (id) => uploader.isRunning(id))
     return chosen
   }
 

@@ -6,6 +6,7 @@ import type { OutboxItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
+import { discardIntents } from '../outbox/discard.ts'
 import { chooseItems, listItems } from '../outbox/items.ts'
 import { Outbox } from '../outbox/outbox.ts'
 import { withoutFailure } from '../outbox/schedule.ts'
@@ -69,7 +70,8 @@ function onDisk(outbox: Outbox): OutboxAccess {
     },
     discard: async (ids) => {
       const chosen = chooseItems(items(), ids)
-      for (const { id } of chosen) await outbox.remove(id)
+      const meant = chosen.map(({ id }) => id)
+      await discardIntents(outbox, meant, () => false)
       return chosen
     },
     content: (wanted) => Promise.resolve().then(() => openStaged(outbox, wanted)),

@@ -15,6 +15,8 @@ const EVERYDAY: ReadonlySet<DriveErrorCode> = new Set([
   'name-too-long',
   'invalid',
   'read-only',
+  'not-permitted',
+  'cross-device',
 ])
 
 /** A call of the kernel that must be answered exactly once. */

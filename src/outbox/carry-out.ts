@@ -77,13 +77,27 @@ export class CarryOut {
     const path = this.#deps.outbox.contentPath(put.id)
     const partial = `${path}.partial`
     await rm(partial, { force: true })
-    const length = await this.#deps.content.copyTo(put.content.bagId, partial, { signal })
+    const length = await this.#fetch(put.content.bagId, partial, signal)
     const known = this.#deps.facts.get(put.content.bagId)?.sha256
     const sha256 = known ?? (await sha256OfFile(partial, signal))
     this.#step('stage.fetched')
     await rename(partial, path)
     this.#step('stage.placed')
     return this.#updatePut(put, { content: { from: 'staged', length, sha256 } })
+  }
+
+  /** What somebody deleted at the service, and is not in the cache, does not come back by itself. */
+  async #fetch(bagId: BagId, path: string, signal: AbortSignal): Promise<number> {
+    try {
+      return await this.#deps.content.copyTo(bagId, path, { signal })
+    } catch (error) {
+      if (!isDriveError(error, 'gone')) throw error
+      throw new DriveError(
+        'not-found',
+        'Its content is gone at the service, so it cannot be stored under another name.',
+        { cause: error, hint: 'bagfs outbox discard forgets the change.' },
+      )
+    }
   }
 
   /** Undefined for a folder that nothing is left in: it stays on this machine. */

@@ -8,6 +8,7 @@ const WAITS_FOR_USER: ReadonlySet<DriveErrorCode> = new Set([
   'too-large',
   'bad-name',
   'name-too-long',
+  'not-found',
 ])
 
 /** Describes a failed try for the outbox, `status` and `user.bagfs.state`. */

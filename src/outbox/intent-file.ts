@@ -65,13 +65,36 @@ const deleteIntent = z.object({
 
 const intent = z.discriminatedUnion('kind', [putIntent, deleteIntent])
 
-/** Parses `intent.json`. Throws DriveError `corrupt` when it is not one that this version wrote. */
+/** By version: what makes an intent of the next version of it. Older ones are written anew when they change. */
+const UPGRADES: readonly ((older: object) => object)[] = [
+  // Version 0 did not say that it was one, and knew no intents that take the place of others.
+  (older) => ({ supersedes: [], ...older, version: 1 }),
+]
+
+/**
+ * Parses `intent.json`, also that of an older version. Throws DriveError `corrupt` when it is none, and
+ * `unsupported` when a newer version wrote it.
+ */
 export function parseIntent(text: string): Intent {
   try {
-    return intent.parse(JSON.parse(text))
+    return intent.parse(upgraded(JSON.parse(text)))
   } catch (cause) {
+    if (cause instanceof DriveError) throw cause
     throw new DriveError('corrupt', 'An intent in the outbox cannot be read.', { cause })
   }
+}
+
+function upgraded(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  const version = 'version' in value ? value.version : 0
+  if (typeof version !== 'number' || !Number.isInteger(version) || version < 0) return value
+  if (version > UPGRADES.length) {
+    throw new DriveError(
+      'unsupported',
+      'A newer version of bagfs wrote the outbox; use that one, which knows what waits in it.',
+    )
+  }
+  return UPGRADES.slice(version).reduce((older, upgrade) => upgrade(older), value)
 }
 
 /** The text of `intent.json`, indented so that a person can read it. */

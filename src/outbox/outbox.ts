@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
@@ -9,12 +9,10 @@ import type { Logger } from '../domain/logger.ts'
 import { syncDirectory, writeFileAtomic } from '../state/atomic-file.ts'
 import { formatIntent, parseIntent } from './intent-file.ts'
 import { IntentIndex } from './intent-index.ts'
+import { INTENT_FILE, openLayout, placeAside, readEntryName } from './layout.ts'
 import type { StepListener } from './steps.ts'
 
-const INTENT_FILE = 'intent.json'
 const CONTENT_FILE = 'content'
-const ID_PATTERN = /^\d{17}$/
-const DAMAGED_PATTERN = /^damaged-(\d{17})(\.\d+)?$/
 
 /** Whether a change must survive a power cut (fsync) or only a kill of this process. */
 export interface Durability {
@@ -53,47 +51,53 @@ export class Outbox {
 
   /**
    * Reads what an earlier process left: intents are kept, drafts removed, damaged ones set aside.
-   * Rejects `local-io` when one cannot be read for any other reason, rather than go on without it.
+   * Rejects `local-io` when one cannot be read for any other reason, rather than go on without it,
+   * and `unsupported`, with nothing changed, when a newer version wrote one.
    */
   static async open(deps: OutboxDeps, settings: { readonly dir: string }): Promise<Outbox> {
-    const dir = join(settings.dir, 'v1')
-    const outbox = new Outbox(deps, dir)
     try {
-      await makeDirectory(dir)
-      for (const name of await readdir(dir)) await outbox.#take(name)
+      const outbox = new Outbox(deps, await openLayout(deps, settings.dir))
+      const tidying: (() => Promise<void>)[] = []
+      for (const name of await readdir(outbox.#dir)) {
+        const tidy = await outbox.#take(name)
+        if (tidy !== undefined) tidying.push(tidy)
+      }
+      for (const tidy of tidying) await tidy()
+      return outbox
     } catch (error) {
       throw fromFileSystem(error, 'The outbox cannot be read')
     }
-    return outbox
   }
 
-  async #take(name: string): Promise<void> {
-    const id = DAMAGED_PATTERN.exec(name)?.[1] ?? name
-    if (!ID_PATTERN.test(id)) return
-    const number = BigInt(id)
+  /** Answers what is left to do for an entry once all are known to be ours. */
+  async #take(name: string): Promise<(() => Promise<void>) | undefined> {
+    const entry = readEntryName(name)
+    if (entry === undefined) return undefined
+    const number = BigInt(entry.id)
     if (number > this.#lastId) this.#lastId = number
-    if (id === name) await this.#load(id as IntentId)
-    else this.#damaged.push(join(this.#dir, name))
+    if (!entry.isDamaged) return this.#load(entry.id as IntentId)
+    this.#damaged.push(join(this.#dir, name))
+    return undefined
   }
 
-  async #load(id: IntentId): Promise<void> {
+  async #load(id: IntentId): Promise<(() => Promise<void>) | undefined> {
     try {
       const intent = parseIntent(await readFile(join(this.#dir, id, INTENT_FILE), 'utf8'))
       if (intent.id !== id) throw new DriveError('corrupt', 'This is the intent of another place.')
       this.#intents.set(intent)
       this.#durable.add(id)
+      return undefined
     } catch (error) {
       if (systemErrorCode(error) === 'ENOENT') {
-        await rm(join(this.#dir, id), { recursive: true, force: true })
-      } else if (isDriveError(error, 'corrupt')) await this.#setAside(id, error)
-      else throw error
+        return () => rm(join(this.#dir, id), { recursive: true, force: true })
+      }
+      if (isDriveError(error, 'corrupt')) return () => this.#setAside(id, error)
+      throw error
     }
   }
 
   async #setAside(id: IntentId, error: unknown): Promise<void> {
-    const aside = join(this.#dir, `damaged-${id}`)
-    let path = aside
-    for (let copy = 1; await isThere(path); copy += 1) path = `${aside}.${copy}`
+    const path = await placeAside(this.#dir, id)
     await rename(join(this.#dir, id), path)
     this.#damaged.push(path)
     this.#deps.log.error(
@@ -244,25 +248,6 @@ export class Outbox {
 
   #changed(): void {
     for (const listener of this.#listeners) listener()
-  }
-}
-
-/** Makes a private directory, and what is missing above it, so that a power cut does not take it. */
-async function makeDirectory(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode: 0o700 })
-  if (first === undefined) return
-  for (let made = path; made.length >= first.length; made = dirname(made)) {
-    await syncDirectory(dirname(made))
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await (await open(path, 'r')).close()
-    return true
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false
-    throw error
   }
 }
 

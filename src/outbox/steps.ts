@@ -1,5 +1,6 @@
 /**
  * The moments between two steps of carrying out a change: a kill at any of them must lose nothing.
+ * - `migrate.moved`: an entry of an older layout is in its new place, others may not be
  * - `add.*`, `update.*`, `remove.*`: what the outbox writes; `written` is on disk, but not acted on yet
  * - `stage.*`: a renamed bag's content was fetched, put in its place
  * - `folder.*`: changes are packed into a zip; its bag is stored and the tree was led to it
@@ -9,6 +10,7 @@
  * - `handover.inherited`: the successor has what a put still had to delete, and the put is still there
  */
 export type Step =
+  | 'migrate.moved'
   | 'add.begin'
   | 'add.written'
   | 'update.written'

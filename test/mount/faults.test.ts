@@ -54,6 +54,35 @@ describe.runIf(canMount())('a download that goes wrong', () => {
     expect(await drive.sh('cat here.txt')).toBe('here\n')
   })
 
+  it.each([[], ['--write-back']])(
+    'of a bag that is gone at the service is not needed to rename what is in the cache (%s)',
+    async (...args) => {
+      const read = await bench.service.upload('read.txt', 'read before\n')
+      const lost = await bench.service.upload('unread.txt', 'never read\n')
+      const drive = await bench.mount('--listing-ttl', '60s', ...args)
+      await drive.sh('cat read.txt')
+      for (const id of [read, lost]) await bench.service.delete(id)
+      await drive.sh('mv read.txt kept.txt')
+      await expect
+        .poll(() => bench.service.contents(), ARRIVAL)
+        .toEqual({ 'kept.txt': 'read before\n' })
+      if (args.length === 0) {
+        const { stderr } = await drive.fails('mv unread.txt other.txt')
+        expect(stderr).toContain('No such file or directory')
+        expect(await drive.sh('ls')).toBe('kept.txt\nunread.txt\n')
+        return
+      }
+      await drive.sh('mv unread.txt other.txt')
+      await expect
+        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state other.txt'), ARRIVAL)
+        .toBe(
+          'failed: Its content is gone at the service, so it cannot be stored under another name. (waits for you)',
+        )
+      await drive.sh('rm other.txt')
+      expect(await drive.sh('ls')).toBe('kept.txt\n')
+    },
+  )
+
   it.each([
     { how: 'is cut once', fault: { cutResponseAfter: 400_000 }, times: 1 },
     {

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
-import { Bench, PROGRAM } from '../support/mounted-drive.ts'
+import { Bench } from '../support/mounted-drive.ts'
+import { PROGRAM } from '../support/service-process.ts'
 
 /** A call that the drive made, and when it had ended, in seconds since the epoch. */
 interface SystemCall {

@@ -168,6 +168,40 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await drive.sh('sleep 1.1; cat a.txt')).toBe('old\n')
   })
 
+  it.each(['a running drive', 'no drive'])(
+    'brings nothing back that a discarded change had taken the place of, with %s',
+    async (how) => {
+      const drive = await mount('--write-back', '--listing-lag', '1s')
+      const { proxy } = bench.service
+      // The first content may have arrived, for all we know; it has not.
+      proxy.add({ match: UPLOAD, fault: { answer: { status: 500 } } })
+      proxy.add({ match: { path: /files_list/ }, fault: UNAVAILABLE })
+      await drive.sh('echo first > a.txt')
+      await expect
+        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state a.txt'))
+        .toContain('failed')
+      await drive.sh('echo second > a.txt')
+      const isRunning = how === 'a running drive'
+      if (!isRunning) {
+        await bench.bagfs(['umount', '--now', bench.mountpoint], {
+          env: { XDG_RUNTIME_DIR: bench.dir },
+        })
+        await drive.ended()
+      }
+      const where = isRunning ? [] : ['--state-dir', bench.stateDir]
+      await expect
+        .poll(async () => (await bagfs('outbox', 'discard', 'a.txt', '--yes', ...where)).code, {
+          timeout: 20_000,
+        })
+        .toBe(0)
+      proxy.clear()
+      const next = isRunning ? drive : await mount()
+      expect(await next.sh('ls; ls .bagfs/outbox')).toBe('')
+      await next.leave()
+      expect(await bench.service.list()).toEqual([])
+    },
+  )
+
   it('handles the outbox with no drive mounted, under the lock', async () => {
     const drive = await mount('--write-back')
     bench.service.proxy.add({ match: UPLOAD, fault: UNAVAILABLE })

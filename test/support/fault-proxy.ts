@@ -17,6 +17,12 @@ export interface Fault {
   readonly silence?: boolean
   /** Breaks both connections after so many bytes of the request's body. */
   readonly cutRequestAfter?: number
+  /** Calls `act` at a moment of the request's way, and breaks the connection to the client. */
+  readonly at?: {
+    /** A part of the body is at the service; all of it is; the service has answered. */
+    readonly moment: 'sending' | 'sent' | 'answered'
+    readonly act: () => void
+  }
   /** Lets the service do the work, then breaks the connection instead of answering. */
   readonly loseAnswer?: boolean
   /** Lets the service do the work, and passes its answer on that much later. */
@@ -185,6 +191,9 @@ interface Passage {
   readonly seen: SeenRequest
 }
 
+/** Less than any form of an upload has. */
+const PART_BYTES = 60
+
 const PAGE = '<!doctype html><html><head><title>Welcome</title></head><body>Hello.</body></html>'
 
 function serve(passage: Passage): void {
@@ -225,14 +234,24 @@ function forward({ target, agent, request, response, fault, seen }: Passage): vo
   const breakClient = (): void => {
     request.socket.destroy()
   }
+  const actAt = (moment: NonNullable<Fault['at']>['moment']): boolean => {
+    if (fault.at?.moment !== moment) return false
+    fault.at.act()
+    breakClient()
+    return true
+  }
+  const cutAfter = fault.at?.moment === 'sending' ? PART_BYTES : (fault.cutRequestAfter ?? Infinity)
   onward.on('error', breakClient)
   response.on('close', () => onward.destroy())
   request.on('data', (chunk: Buffer) => {
     seen.bodyBytes += chunk.length
-    const surplus = seen.bodyBytes - (fault.cutRequestAfter ?? Infinity)
+    const surplus = seen.bodyBytes - cutAfter
     if (surplus >= 0) {
-      onward.write(chunk.subarray(0, chunk.length - surplus), () => onward.destroy())
-      breakClient()
+      onward.write(chunk.subarray(0, chunk.length - surplus), () => {
+        if (!actAt('sending')) onward.destroy()
+      })
+      if (fault.at === undefined) breakClient()
+      else request.pause()
       return
     }
     if (!onward.write(chunk)) {
@@ -240,9 +259,12 @@ function forward({ target, agent, request, response, fault, seen }: Passage): vo
       onward.once('drain', () => request.resume())
     }
   })
-  request.on('end', () => onward.end())
+  request.on('end', () => {
+    onward.end(() => actAt('sent'))
+  })
   onward.on('response', (answer) => {
     answer.on('error', breakClient)
+    if (actAt('answered')) return
     if (fault.loseAnswer === true) {
       answer.on('end', breakClient).resume()
       return

@@ -12,23 +12,24 @@ import {
   type ServiceEvent,
 } from '../../src/local-service/server.ts'
 import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
+import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
 
-const TOKEN = 'test-token-0123456789'
 const OTHER_TOKEN = 'other-token-0123456789'
 const MOUNT_LIMIT_MS = 20_000
 const LEAVE_LIMIT_MS = 30_000
-
-/** The built program; BAGFS_DIST names a build other than `dist`. */
-export const PROGRAM = join(process.env['BAGFS_DIST'] ?? 'dist', 'main.js')
 
 /** The service of a test: embedded, over real HTTP, with a fault proxy in between. */
 export class TestService {
   readonly events: ServiceEvent[] = []
   readonly token = TOKEN
-  readonly local: LocalService
+  readonly local: Pick<LocalService, 'url' | 'close'>
   readonly proxy: FaultProxy
 
-  private constructor(local: LocalService, proxy: FaultProxy, events: ServiceEvent[]) {
+  private constructor(
+    local: Pick<LocalService, 'url' | 'close'>,
+    proxy: FaultProxy,
+    events: ServiceEvent[],
+  ) {
     this.local = local
     this.proxy = proxy
     this.events = events
@@ -49,6 +50,11 @@ export class TestService {
       { log: silentLogger, onRequest: (event) => events.push(event) },
     )
     return new TestService(local, await startFaultProxy(local.url), events)
+  }
+
+  /** A service in a process of its own, which can be killed; no events are heard of it. */
+  static async startIn(process: ServiceProcess): Promise<TestService> {
+    return new TestService(process, await startFaultProxy(process.url), [])
   }
 
   /** Names of successful uploads, in order. */

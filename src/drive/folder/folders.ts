@@ -65,6 +65,13 @@ export class Folders implements Subtree {
     return attributesOf(open, child)
   }
 
+  lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    const place = this.#deps.folders.placeNow(parent)
+    if (place?.item.type !== 'directory') return undefined
+    const child = place.item.children?.get(name)
+    return child === undefined ? undefined : attributesOf(place.open, child)
+  }
+
   async getAttributes(node: NodeId): Promise<Attributes> {
     const top = this.#deps.folders.topNode(node)
     if (top === undefined) {

@@ -47,6 +47,7 @@ export class OpenFolder {
   readonly files: FolderFiles
   readonly names: FolderNames
   readonly #deps: OpenFolderDeps
+  #isReady = false
   readonly #listingLagMs: number
   #loading: Promise<void> | undefined
   /** The intent whose changes are being loaded; undefined before and after. */
@@ -74,6 +75,11 @@ export class OpenFolder {
     return this.#deps.turns.run(this.folder, task)
   }
 
+  /** True once the tree is loaded. */
+  get isReady(): boolean {
+    return this.#isReady
+  }
+
   /** The intent that holds the changes of this folder, also while they are being loaded. */
   get intentId(): IntentId | undefined {
     return this.work.id ?? this.#loadingIntent
@@ -89,6 +95,7 @@ export class OpenFolder {
       throw error
     })
     await this.#loading
+    this.#isReady = true
     return this
   }
 

@@ -107,6 +107,22 @@ export class OpenFolders {
     return open.ready()
   }
 
+  /** As `placeOf`, for what is loaded; undefined where something is to be waited for. */
+  placeNow(id: NodeId): Place | undefined {
+    const top = this.topNode(id)
+    if (top === undefined) return this.#placeOfItem(id)
+    if (top.name !== undefined) this.#deps.entries.resolve(top.name)
+    const open = this.#open.get(id)
+    if (open === undefined || !open.isReady || open.isOutdated) return undefined
+    return { open, item: open.folder.top }
+  }
+
+  #placeOfItem(id: NodeId): Place | undefined {
+    const found = this.#items.get(id)
+    const open = found === undefined ? undefined : this.#open.get(found.folder.node.id)
+    return found === undefined || open === undefined ? undefined : { open, item: found.item }
+  }
+
   /** Rejects `not-found` for what is in no folder any more. */
   async placeOf(id: NodeId): Promise<Place> {
     const top = this.topNode(id)
@@ -114,12 +130,9 @@ export class OpenFolders {
       const open = await this.folderOf(top)
       return { open, item: open.folder.top }
     }
-    const found = this.#items.get(id)
-    const open = found === undefined ? undefined : this.#open.get(found.folder.node.id)
-    if (found === undefined || open === undefined) {
-      throw new DriveError('not-found', 'This file is gone.')
-    }
-    return { open, item: found.item }
+    const place = this.#placeOfItem(id)
+    if (place === undefined) throw new DriveError('not-found', 'This file is gone.')
+    return place
   }
 
   async directory(id: NodeId): Promise<Place<DirectoryItem>> {

@@ -248,6 +248,23 @@ describe('failures', () => {
     await expect.poll(() => shop.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
   })
 
+  it('a rename of a bag that is gone at the service waits for the user, who can try again', async () => {
+    const shop = await openWorkshop()
+    const bagId = await shop.given('old name', 'content')
+    await shop.service.delete(bagId)
+    await shop.put('new name', '', { content: { from: 'bag', bagId }, replaces: [bagId] })
+    const [left] = await shop.uploader.drain(stop)
+    expect(left?.failure).toMatchObject({
+      code: 'not-found',
+      message: 'Its content is gone at the service, so it cannot be stored under another name.',
+      waitsForUser: true,
+    })
+    await shop.service.upload('old name', 'content')
+    await shop.uploader.retry(left?.id ?? shop.outbox.nextId())
+    await shop.uploader.drain(stop)
+    expect(await shop.service.contents()).toEqual({ 'new name': 'content' })
+  })
+
   it('what waits for the user does not hold up later changes of the name', async () => {
     const shop = await openWorkshop()
     shop.service.proxy.add({

@@ -1,0 +1,128 @@
+import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { DriveError, systemErrorCode } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+import { syncDirectory } from '../state/atomic-file.ts'
+import { parseIntent } from './intent-file.ts'
+import type { StepListener } from './steps.ts'
+
+export const INTENT_FILE = 'intent.json'
+const VERSION = 1
+const ID_PATTERN = /^\d{17}$/
+const DAMAGED_PATTERN = /^damaged-(\d{17})(\.\d+)?$/
+const VERSION_PATTERN = /^v(\d+)$/
+
+interface LayoutDeps {
+  readonly log: Logger
+  readonly onStep?: StepListener
+}
+
+/** What a name in the outbox is; undefined when it is none of ours. */
+export function readEntryName(
+  name: string,
+): { readonly id: string; readonly isDamaged: boolean } | undefined {
+  const damaged = DAMAGED_PATTERN.exec(name)?.[1]
+  if (damaged !== undefined) return { id: damaged, isDamaged: true }
+  return ID_PATTERN.test(name) ? { id: name, isDamaged: false } : undefined
+}
+
+/**
+ * The directory that holds the intents, made when it is missing. What an older version left is moved
+ * into it: entries of layout 0 lay in `dir` itself. Each move is atomic, so that after a kill the next
+ * process goes on with the rest. Rejects `unsupported`, with nothing changed, when a newer version
+ * left something that this one does not know.
+ */
+export async function openLayout(deps: LayoutDeps, dir: string): Promise<string> {
+  const path = join(dir, `v${VERSION}`)
+  const names = await namesIn(dir)
+  for (const name of names) await refuseNewer(dir, name)
+  await makeDirectory(path)
+  const old = names.filter((name) => readEntryName(name) !== undefined).sort()
+  for (const name of old) {
+    await rename(join(dir, name), await placeFor(path, name))
+    deps.onStep?.('migrate.moved')
+  }
+  if (old.length === 0) return path
+  // The new place first: after a power cut an entry may be in both, but not in none.
+  await syncDirectory(path)
+  await syncDirectory(dir)
+  deps.log.info({ entries: old.length }, 'Took over the outbox of an older version.')
+  return path
+}
+
+/** A path that is free for an entry that is set aside. */
+export async function placeAside(path: string, id: string): Promise<string> {
+  const aside = join(path, `damaged-${id}`)
+  let free = aside
+  for (let copy = 1; await isThere(free); copy += 1) free = `${aside}.${copy}`
+  return free
+}
+
+/** Where an entry of an older layout goes; one whose place is taken is set aside, for a person. */
+async function placeFor(path: string, name: string): Promise<string> {
+  const place = join(path, name)
+  if (!(await isThere(place))) return place
+  return placeAside(path, readEntryName(name)?.id ?? name)
+}
+
+async function refuseNewer(dir: string, name: string): Promise<void> {
+  const version = Number(VERSION_PATTERN.exec(name)?.[1] ?? 0)
+  if (version > VERSION && (await namesIn(join(dir, name))).length > 0) throw newerVersion(dir)
+  if (readEntryName(name)?.isDamaged === false) {
+    const text = await readIfThere(join(dir, name, INTENT_FILE))
+    if (text !== undefined) refuseNewerIntent(text)
+  }
+}
+
+function refuseNewerIntent(text: string): void {
+  try {
+    parseIntent(text)
+  } catch (error) {
+    // What is damaged is set aside when it is loaded.
+    if (error instanceof DriveError && error.code === 'unsupported') throw error
+  }
+}
+
+function newerVersion(dir: string): DriveError {
+  return new DriveError(
+    'unsupported',
+    `The outbox in ${dir} is that of a newer version of bagfs; use that one, which knows what waits in it.`,
+  )
+}
+
+async function namesIn(dir: string): Promise<readonly string[]> {
+  try {
+    return await readdir(dir)
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return []
+    throw error
+  }
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await (await open(path, 'r')).close()
+    return true
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return false
+    throw error
+  }
+}
+
+/** Makes a private directory, and what is missing above it, so that a power cut does not take it. */
+async function makeDirectory(path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode: 0o700 })
+  if (first === undefined) return
+  for (let made = path; made.length >= first.length; made = dirname(made)) {
+    await syncDirectory(dirname(made))
+  }
+}

@@ -1,0 +1,206 @@
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'vitest'
+import { parseIntent } from '../../src/outbox/intent-file.ts'
+import { isToSend } from '../../src/outbox/schedule.ts'
+import { MountedDrive, TestService } from './mounted-drive.ts'
+
+export type Contents = Readonly<Record<string, string>>
+
+/** Commands in a drive that tell when close failed (a shell's own printf does not), one after the other, and what the account holds before and after each. */
+export interface Operation {
+  readonly title: string
+  readonly commands: readonly string[]
+  /** One more than commands. */
+  readonly states: readonly Contents[]
+}
+
+const SETTINGS = ['--listing-ttl', '60s', '--listing-lag', '2s', '--folder-settle', '300ms']
+const SAVED = '.goutputstream-AB12CD'
+
+export const OPERATIONS: readonly Operation[] = [
+  {
+    title: 'put',
+    commands: ['/usr/bin/printf new > doc'],
+    states: [{ other: 'other' }, { other: 'other', doc: 'new' }],
+  },
+  {
+    title: 'overwrite',
+    commands: ['/usr/bin/printf new > doc'],
+    states: [{ doc: 'old' }, { doc: 'new' }],
+  },
+  {
+    title: 'rename',
+    commands: ['mv doc moved'],
+    states: [{ doc: 'old' }, { moved: 'old' }],
+  },
+  {
+    title: 'rename over',
+    commands: ['mv doc taken'],
+    states: [{ doc: 'old', taken: 'first' }, { taken: 'old' }],
+  },
+  {
+    title: 'delete',
+    commands: ['rm doc'],
+    states: [{ doc: 'old', other: 'other' }, { other: 'other' }],
+  },
+  {
+    title: 'save by temp file',
+    commands: [`/usr/bin/printf new > ${SAVED}`, `mv ${SAVED} doc`],
+    states: [{ doc: 'old' }, { doc: 'old', [SAVED]: 'new' }, { doc: 'new' }],
+  },
+]
+
+export const MODES = ['through', 'back'] as const
+export type Mode = (typeof MODES)[number]
+
+export function otherMode(mode: Mode): Mode {
+  return mode === 'back' ? 'through' : 'back'
+}
+
+/** An account, a mountpoint and a state directory for the mounts of one run, all gone when it ends. */
+export class CrashRun {
+  readonly dir: string
+  readonly service: TestService
+  readonly #drives: MountedDrive[] = []
+
+  private constructor(dir: string, service: TestService) {
+    this.dir = dir
+    this.service = service
+  }
+
+  /** `startService` gets a directory for its data that is not there yet. */
+  static async start(
+    given: Contents,
+    startService: (dir: string) => Promise<TestService> = (dir) => TestService.start(dir),
+  ): Promise<CrashRun> {
+    const dir = mkdtempSync(join(tmpdir(), 'bagfs-crash-'))
+    const service = await startService(join(dir, 'service'))
+    for (const [name, content] of Object.entries(given)) await service.upload(name, content)
+    return new CrashRun(dir, service)
+  }
+
+  async mount(mode: Mode, crashAt?: string): Promise<MountedDrive> {
+    const { service, dir } = this
+    const drive = await MountedDrive.mount(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint: join(dir, 'drive'), stateDir: join(dir, 'state') },
+      // No listing comes by chance, so that every run passes the same steps.
+      [...SETTINGS, ...(mode === 'back' ? ['--write-back'] : [])],
+      crashAt === undefined ? {} : { BAGFS_CRASH_AT: crashAt },
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
+  /** Uploads whose whole body reached the service, whether or not anybody heard the answer. */
+  get wholeUploads(): number {
+    return this.service.proxy.requests.filter(
+      ({ method, path, headers, bodyBytes }) =>
+        method === 'POST' &&
+        path.endsWith('/upload') &&
+        bodyBytes === Number(headers['content-length']),
+    ).length
+  }
+
+  /** Names of the intents in the state directory that are not carried out. */
+  unfinished(): readonly string[] {
+    const files = readdirSync(join(this.dir, 'state'), { recursive: true, encoding: 'utf8' })
+    return files
+      .filter((path) => path.endsWith('/intent.json'))
+      .map((path) => parseIntent(readFileSync(join(this.dir, 'state', path), 'utf8')))
+      .filter((intent) => intent.phase === 'held' || isToSend(intent))
+      .map(({ name }) => name)
+  }
+
+  async end(): Promise<void> {
+    for (const drive of this.#drives) await drive.kill()
+    await this.service.close()
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}
+
+/** Runs the commands until one fails; answers how many were acknowledged. */
+export async function runCommands(drive: MountedDrive, { commands }: Operation): Promise<number> {
+  for (const [acknowledged, command] of commands.entries()) {
+    try {
+      await drive.sh(command)
+    } catch {
+      return acknowledged
+    }
+  }
+  return commands.length
+}
+
+/** Asks the drive to leave, unless it is dead already, and waits for its end. */
+export async function end(drive: MountedDrive): Promise<void> {
+  const { process } = drive
+  if (process.exitCode !== null || process.signalCode !== null) return
+  const exit = once(process, 'exit', { signal: AbortSignal.timeout(45_000) })
+  process.kill('SIGTERM')
+  await exit
+}
+
+export async function filesOf(path: string): Promise<Contents> {
+  const files: Record<string, string> = {}
+  for (const name of await readdir(path)) files[name] = await readFile(join(path, name), 'utf8')
+  return files
+}
+
+/** Runs tasks, `width` at a time; answers what failed. */
+export async function runAll(
+  tasks: readonly { readonly title: string; readonly task: () => Promise<void> }[],
+  width: number,
+): Promise<readonly string[]> {
+  const failures: string[] = []
+  const queue = [...tasks]
+  const worker = async (): Promise<void> => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      try {
+        await next.task()
+      } catch (error) {
+        failures.push(`${next.title}: ${error instanceof Error ? error.message : String(error)}`)
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: width }, worker))
+  return failures
+}
+
+export const LARGE = Buffer.alloc(300_000, 'large ')
+/** Writes until the drive is dead: tells what it tries and what was acknowledged. */
+export const LOAD = `
+i=0
+while stat . > /dev/null; do
+  i=$((i + 1))
+  echo "try file $i"; /usr/bin/printf 'content %d' "$i" > "file $i" && echo "done file $i"
+  echo "try log $i"; /usr/bin/printf 'round %d' "$i" > log && echo "done log $i"
+  echo "try large $i"; cp "$LARGE" "large $i" && echo "done large $i"
+done 2> /dev/null`
+
+/** A linear congruential generator, so that a run can be repeated from its seed. */
+export function seededRandom(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+export function checkLoad(contents: Contents, lines: readonly string[]): void {
+  const last = lines.flatMap((line) => /^done log (\d+)$/.exec(line)?.[1] ?? []).at(-1)
+  for (const line of lines) {
+    const name = /^done (file \d+|large \d+)/.exec(line)?.[1]
+    if (name !== undefined) expect(contents).toHaveProperty([name])
+  }
+  for (const [name, content] of Object.entries(contents)) {
+    const number = /\d+$/.exec(name)?.[0] ?? ''
+    if (name === 'log') expect(Number(content.slice(6))).toBeGreaterThanOrEqual(Number(last ?? 0))
+    else if (name.startsWith('file ')) expect(content).toBe(`content ${number}`)
+    else expect(content === LARGE.toString()).toBe(true)
+  }
+  if (last !== undefined) expect(contents).toHaveProperty(['log'])
+}
