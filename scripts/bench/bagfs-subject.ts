@@ -103,6 +103,13 @@ export class BagfsSubject implements Subject {
     }
   }
 
+  /** The zips stay in the cache, what was taken out of them goes; only while nothing is mounted. */
+  forgetInflated(): void {
+    for (const account of readdirSync(this.#stateDir)) {
+      rmSync(join(this.#stateDir, account, 'inflated'), { recursive: true, force: true })
+    }
+  }
+
   curl(name: string): readonly string[] {
     const bagId = this.#bags.get(name)
     if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)

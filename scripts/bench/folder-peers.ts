@@ -139,6 +139,7 @@ async function measureMounted(
   { kind, zip, what }: { kind: Opened['kind']; zip: Zip; what: Measurements },
 ): Promise<void> {
   const { processes, places } = context
+  zip.subject.forgetInflated()
   const startedMs = performance.now()
   const mount =
     kind === 'bagfs'

@@ -79,7 +79,7 @@ async function measure(
       const table = new Table()
       await section.measure({ processes, places, machine, ...options }, table)
       console.log(`### ${section.title}\n\n${table.format(section.subjects)}\n`)
-      for (const remark of table.remarks) console.log(`- ${remark}`)
+      if (table.remarks.length > 0) console.log(`${table.remarks.join('\n')}\n`)
     }
     console.log(`Medians of ${options.runs} runs. ${machine.describe()}`)
   } finally {

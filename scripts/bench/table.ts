@@ -21,10 +21,10 @@ export class Table {
 
   /** A sentence to stand below the table. */
   remark(text: string): void {
-    this.#remarks.push(text)
+    this.#remarks.push(`- ${text}`)
   }
 
-  /** The remarks as they were made, one a line. */
+  /** A Markdown list. */
   get remarks(): readonly string[] {
     return this.#remarks
   }
