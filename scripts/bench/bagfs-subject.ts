@@ -91,10 +91,12 @@ export class BagfsSubject implements Subject {
   }
 
   /** Gets a seeded folder's zip into the cache, for mounts that keep the state. */
-  async fillCache(name: string): Promise<void> {
-    const mount = await this.mount()
+  async fillCache(name: string, url = this.#url): Promise<void> {
+    const mount = await this.mount({ url })
     try {
-      await readWhole(join(mount.path, '.bags', this.bagOf(name)))
+      const bagId = await this.listedBag(name)
+      if (bagId === undefined) throw new Error(`The server has no ${name}.`)
+      await readWhole(join(mount.path, '.bags', bagId))
       await readdir(join(mount.path, name))
     } finally {
       await mount.leave()
@@ -102,7 +104,9 @@ export class BagfsSubject implements Subject {
   }
 
   curl(name: string): readonly string[] {
-    return [...this.#authorization, `${this.#url}/api/bag/download/${this.bagOf(name)}`]
+    const bagId = this.#bags.get(name)
+    if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)
+    return [...this.#authorization, `${this.#url}/api/bag/download/${bagId}`]
   }
 
   /** Arguments with which curl uploads a zip as a folder, to `url`. */
@@ -118,13 +122,6 @@ export class BagfsSubject implements Subject {
   /** Where the server listens. */
   get port(): number {
     return Number(new URL(this.#url).port)
-  }
-
-  /** The bag that was seeded under a name. */
-  bagOf(name: string): BagId {
-    const bagId = this.#bags.get(name)
-    if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)
-    return bagId
   }
 
   /** The bag that a name stands for now; undefined when the server has none. */

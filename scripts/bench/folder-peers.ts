@@ -4,7 +4,7 @@ import { copyFileSync, rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { BagfsSubject } from './bagfs-subject.ts'
-import { memoryOf } from './machine.ts'
+import { memoryIfRunning, memoryOf } from './machine.ts'
 import { run } from './processes.ts'
 import { readWhole } from './read-whole.ts'
 import type { Context, Section } from './sections.ts'
@@ -200,9 +200,9 @@ async function memoryWhile(command: string, args: readonly string[]): Promise<nu
   const ended = once(child, 'exit')
   let most = 0
   const timer = setInterval(() => {
-    if (child.pid !== undefined && child.exitCode === null) {
-      most = Math.max(most, memoryOf(child.pid).mostMb)
-    }
+    // It may have ended, and not have been waited for yet.
+    const memory = child.pid === undefined ? undefined : memoryIfRunning(child.pid)
+    most = Math.max(most, memory?.mostMb ?? 0)
   }, 2)
   try {
     await ended

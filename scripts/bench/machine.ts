@@ -60,13 +60,22 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
 }
 
-/** Memory of a process in MB: now, and the most it ever had. */
-export function memoryOf(pid: number): { readonly nowMb: number; readonly mostMb: number } {
+/** Memory of a process in MB: now, and the most it ever had. Undefined once it has ended. */
+export function memoryIfRunning(
+  pid: number,
+): { readonly nowMb: number; readonly mostMb: number } | undefined {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const mb = (field: string): number => {
+  const mb = (field: string): number | undefined => {
     const found = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]
-    if (found === undefined) throw new Error(`/proc/${pid}/status tells no ${field}.`)
-    return (Number(found) * 1024) / 1e6
+    return found === undefined ? undefined : (Number(found) * 1024) / 1e6
   }
-  return { nowMb: mb('VmRSS'), mostMb: mb('VmHWM') }
+  const [nowMb, mostMb] = [mb('VmRSS'), mb('VmHWM')]
+  return nowMb === undefined || mostMb === undefined ? undefined : { nowMb, mostMb }
+}
+
+/** As `memoryIfRunning`, of a process that must be there. */
+export function memoryOf(pid: number): { readonly nowMb: number; readonly mostMb: number } {
+  const memory = memoryIfRunning(pid)
+  if (memory === undefined) throw new Error(`/proc/${pid}/status tells no memory.`)
+  return memory
 }

@@ -9,14 +9,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export class SlowLine {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  readonly #bytesPerS: number
+  /** Bytes per second in each direction; may be changed at any time. */
+  bytesPerS: number
   /** Bytes that came from the server. */
   received = 0
 
   private constructor(port: number, bytesPerS: number) {
-    this.#bytesPerS = bytesPerS
-    const up = new Pace(bytesPerS)
-    const down = new Pace(bytesPerS)
+    this.bytesPerS = bytesPerS
+    const up = new Pace(this)
+    const down = new Pace(this)
     this.#server = createServer({ pauseOnConnect: true }, (near) => {
       const far = connect({ host: '127.0.0.1', port })
       for (const socket of [near, far]) this.#keep(socket)
@@ -27,7 +28,7 @@ export class SlowLine {
     })
   }
 
-  /** A line to `port`. */
+  /** A line to `port`; `Infinity` for one without a limit. */
   static async open(port: number, bytesPerS: number): Promise<SlowLine> {
     const line = new SlowLine(port, bytesPerS)
     line.#server.listen(0, '127.0.0.1')
@@ -39,10 +40,6 @@ export class SlowLine {
     const address = this.#server.address()
     if (address === null || typeof address === 'string') throw new Error('The line has no port.')
     return `http://127.0.0.1:${address.port}`
-  }
-
-  get mbPerS(): number {
-    return this.#bytesPerS / 1e6
   }
 
   async close(): Promise<void> {
@@ -77,16 +74,16 @@ export class SlowLine {
 
 /** Lets bytes through one after the other at an even speed. */
 class Pace {
-  readonly #bytesPerMs: number
+  readonly #line: { readonly bytesPerS: number }
   #freeAtMs = 0
 
-  constructor(bytesPerS: number) {
-    this.#bytesPerMs = bytesPerS / 1000
+  constructor(line: { readonly bytesPerS: number }) {
+    this.#line = line
   }
 
   async take(bytes: number): Promise<void> {
     const now = performance.now()
-    this.#freeAtMs = Math.max(this.#freeAtMs, now) + bytes / this.#bytesPerMs
+    this.#freeAtMs = Math.max(this.#freeAtMs, now) + (bytes / this.#line.bytesPerS) * 1e3
     const wait = this.#freeAtMs - now
     // Timers keep whole milliseconds; what is less is made up for by the next wait.
     if (wait >= 1) await sleep(wait)

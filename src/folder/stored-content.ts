@@ -1,6 +1,6 @@
-import { crc32 } from 'node:zlib'
 import { DriveError } from '../domain/errors.ts'
 import type { DataRange } from './archive.ts'
+import { CrcPieces } from './crc-pieces.ts'
 import type { RandomAccessSource } from './source.ts'
 
 const PIECE_BYTES = 1024 * 1024
@@ -16,17 +16,16 @@ interface StoredPlace {
 /**
  * An entry that was stored as it is: read in place, at any position.
  *
- * A reader that goes from the first byte to the last has the CRC checked by the way: the read that
- * completes it fails with `corrupt` when it is wrong, as does every read after.
+ * Who reads all of it, in whatever order, has the CRC checked by the way: the read that completes it
+ * fails with `corrupt` when it is wrong, as does every read after.
  */
 export class StoredContent {
   readonly kind = 'stored'
   /** Bytes. */
   readonly length: number
   readonly #place: StoredPlace
-  /** Bytes from the start that have gone into `#crc`, when they were read in order. */
-  #checkedBytes = 0
-  #crc = 0
+  readonly #crc = new CrcPieces()
+  #isChecked = false
 
   constructor(place: StoredPlace) {
     this.#place = place
@@ -38,35 +37,56 @@ export class StoredContent {
    * @throws DriveError `corrupt` for a wrong CRC, or what the source rejects with.
    */
   async readAt(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number> {
-    this.#throwIfWrong()
     const { source, range } = this.#place
-    const wanted = Math.max(0, Math.min(buffer.length, this.length - position))
-    if (wanted === 0) return 0
-    const target = buffer.subarray(0, wanted)
-    const filled = await source.read(target, range.position + position, signal)
-    if (filled < wanted) throw new DriveError('corrupt', 'The zip ends within an entry.')
-    this.#check(target, position)
+    const target = this.#within(buffer, position)
+    if (target.length === 0) return 0
+    return this.#taken(
+      await source.read(target, range.position + position, signal),
+      target,
+      position,
+    )
+  }
+
+  /** As `readAt`, at once; undefined when the bytes must be waited for. */
+  readNow(buffer: Uint8Array, position: number): number | undefined {
+    const { source, range } = this.#place
+    const target = this.#within(buffer, position)
+    if (target.length === 0) return 0
+    const filled = source.readNow?.(target, range.position + position)
+    return filled === undefined ? undefined : this.#taken(filled, target, position)
+  }
+
+  /** As much of `buffer` as there is content for. */
+  #within(buffer: Uint8Array, position: number): Uint8Array {
+    this.#throwIfWrong()
+    return buffer.subarray(0, Math.max(0, this.length - position))
+  }
+
+  #taken(filled: number, target: Uint8Array, position: number): number {
+    if (filled < target.length) throw new DriveError('corrupt', 'The zip ends within an entry.')
+    if (!this.#isChecked) {
+      this.#crc.add(target, position)
+      this.#throwIfWrong()
+    }
     return filled
   }
 
-  /** Reads everything that was not read in order yet. @throws DriveError `corrupt` for a wrong CRC. */
+  /** Reads everything that was not read from the start on yet. @throws DriveError `corrupt` for a wrong CRC. */
   async verify(signal?: AbortSignal): Promise<void> {
     const buffer = new Uint8Array(Math.min(PIECE_BYTES, this.length))
-    while (this.#checkedBytes < this.length) await this.readAt(buffer, this.#checkedBytes, signal)
-    this.#throwIfWrong()
-  }
-
-  #check(bytes: Uint8Array, position: number): void {
-    const skip = this.#checkedBytes - position
-    if (skip < 0 || skip >= bytes.length) return
-    this.#crc = crc32(bytes.subarray(skip), this.#crc)
-    this.#checkedBytes = position + bytes.length
+    while (this.#crc.fromStart < this.length) {
+      await this.readAt(buffer, this.#crc.fromStart, signal)
+    }
     this.#throwIfWrong()
   }
 
   #throwIfWrong(): void {
-    if (this.#checkedBytes === this.length && this.#crc !== this.#place.crc32) {
+    if (this.#isChecked) return
+    const crc = this.#crc.of(this.length)
+    if (crc === undefined) return
+    if (crc !== this.#place.crc32) {
       throw new DriveError('corrupt', 'The zip is damaged: an entry has a wrong checksum.')
     }
+    this.#isChecked = true
   }
 }

@@ -38,6 +38,11 @@ const PROGRAMS: readonly {
       'mkdir -p node_modules/.bin node_modules/tool/bin; echo "#!/bin/sh" > node_modules/tool/bin/t.sh; chmod 755 node_modules/tool/bin/t.sh; ln -s ../tool/bin/t.sh node_modules/.bin/t; mv node_modules/tool node_modules/.tool-x; mv node_modules/.tool-x node_modules/tool; node_modules/.bin/t',
   },
   {
+    title: 'npm install of a package',
+    command:
+      'echo \'{"name":"user","version":"1.0.0"}\' > package.json; mkdir ../src/tool; (cd ../src/tool; echo \'{"name":"tool","version":"1.2.3","bin":"t.sh"}\' > package.json; printf "#!/bin/sh\\necho works\\n" > t.sh); cache=$(mktemp -d); tool=$(cd ../src/tool; npm pack -s --pack-destination $cache); cp $cache/$tool .; npm install -s --offline --no-audit --no-fund --cache $cache ./$tool; rm -r $cache ../src/tool; [ $(node_modules/.bin/tool) = works ]',
+  },
+  {
     title: 'mv of subtrees',
     command:
       'cp -a ../src/. .; mv a/b moved; mv moved/c a/; mkdir z; mv a z/; mv z/a/c .; rmdir moved',

@@ -48,7 +48,7 @@ describe.runIf(canMount() && canTrace())('what close has promised survives a pow
       'strace',
       [
         ...['-ff', '-qq', '-y', '-ttt', '-T', '-s', '256', '-o', join(dir, 'trace', 'calls')],
-        ...['-e', 'trace=read,rename,renameat,renameat2,fsync,fdatasync'],
+        ...['-e', 'trace=read,write,rename,renameat,renameat2,fsync,fdatasync'],
         ...[process.execPath, PROGRAM, 'mount', join(dir, 'drive'), '--foreground'],
         ...['--url', service.proxy.url, '--token-file', join(dir, 'token')],
         ...['--state-dir', join(dir, 'state'), '--min-free', '1MB', ...args],
@@ -97,6 +97,35 @@ describe.runIf(canMount() && canTrace())('what close has promised survives a pow
     expect(order.slice(from, from + DURABLE.length)).toEqual(DURABLE)
   }, 120_000)
 
+  it('in a folder: content, its directory and the journal, in the intent that was there before', async () => {
+    const calls = await trace('mkdir F; cp /bin/true F/doc; echo more >> F/doc; mv F/doc F/moved', [
+      ...['--folder-settle', '1h'],
+    ])
+    const order = beforeClose(calls)
+    const intent = order.lastIndexOf('sync directory of the outbox', order.indexOf('sync staged'))
+    expect(intent).toBeGreaterThanOrEqual(0)
+    // Written twice: what is in the journal by name already needs its directory no more.
+    expect(order.filter((what) => /staged|journal/.test(what))).toEqual([
+      ...['sync staged', 'sync directory of staged', 'sync journal'],
+      ...['sync staged', 'sync journal'],
+    ])
+  }, 120_000)
+
+  it('a move into a folder: all is there before the old place goes', async () => {
+    const calls = await trace('mkdir A B; cp /bin/true A/doc; mv A/doc B/', [
+      ...['--folder-settle', '1h'],
+    ])
+    const moved = beforeClose(calls).filter((what) => /staged|journal/.test(what))
+    expect(moved.slice(-3)).toEqual(['sync staged', 'sync directory of staged', 'sync journal'])
+    const removed = calls.findIndex(({ text }) => /^write.*"op\\":\\"remove\\"/.test(text))
+    const synced = calls.findLastIndex(({ text }) => nameOf(text) === 'sync journal')
+    expect(removed).toBeGreaterThan(0)
+    const placed = calls.findIndex(({ text }) => /^write.*"op\\":\\"tree\\"/.test(text))
+    const between = calls.slice(placed, removed).map(({ text }) => nameOf(text))
+    expect(between).toContain('sync journal')
+    expect(synced).toBeGreaterThan(placed)
+  }, 120_000)
+
   it('in mode through a file that the service has needs no fsync (this test can fail)', async () => {
     const order = beforeClose(await trace('cp /bin/true doc', []))
     expect(order).toContain('rename intent.json')
@@ -126,6 +155,9 @@ function nameOf(text: string): string | undefined {
   const path = /^f(?:data)?sync\(\d+<(.*)>\)/.exec(text)?.[1]
   if (path === undefined) return undefined
   if (path.endsWith('/content')) return 'sync content'
+  if (/\/files\/\d+$/.test(path)) return 'sync staged'
+  if (path.endsWith('/files')) return 'sync directory of staged'
+  if (path.endsWith('/journal.jsonl')) return 'sync journal'
   if (/\/intent\.json\.\d+\.new$/.test(path)) return 'sync intent.json.new'
   if (/\/v1\/\d{17}$/.test(path)) return 'sync directory of the intent'
   return path.endsWith('/v1') ? 'sync directory of the outbox' : undefined

@@ -17,7 +17,7 @@ import {
   type FileItem,
   type LocalContent,
 } from './items.ts'
-import { openLeaf } from './leaf-source.ts'
+import { openLeaf, openLeafNow } from './leaf-source.ts'
 
 /** An open file inside a folder. */
 export interface FolderHandle {
@@ -80,10 +80,46 @@ export class FolderFiles {
     const { content } = handle.item
     if (content.from === 'local')
       return this.#stagedOf(handle.item, content).readNow(buffer, position)
-    const { opened } = handle
-    if (opened !== undefined && handle.openedFrom === content)
-      return opened.readNow(buffer, position) ?? opened.read(buffer, position)
-    return this.#readArchived(handle, buffer, position)
+    const opened = handle.openedFrom === content ? handle.opened : this.#openNow(handle, content)
+    return opened === undefined
+      ? this.#readArchived(handle, buffer, position)
+      : this.#readOpened(handle, opened, buffer, position)
+  }
+
+  /** What needs no waiting is opened within the call. */
+  #openNow(handle: FolderHandle, content: ArchivedContent): Source | undefined {
+    const opened = openLeafNow(content.archive, content.node)
+    if (opened === undefined) return undefined
+    closeSource(handle.source)
+    handle.openedFrom = content
+    handle.opened = opened
+    handle.source = Promise.resolve(opened)
+    return opened
+  }
+
+  #readOpened(
+    handle: FolderHandle,
+    opened: Source,
+    buffer: Uint8Array,
+    position: number,
+  ): number | Promise<number> {
+    try {
+      const count = opened.readNow(buffer, position)
+      if (count !== undefined) return count
+    } catch (error) {
+      this.#logFailure(handle, error)
+      throw error
+    }
+    return opened.read(buffer, position).catch((error: unknown) => {
+      this.#logFailure(handle, error)
+      throw error
+    })
+  }
+
+  #logFailure({ item }: FolderHandle, error: unknown): void {
+    const { folder, log } = this.#deps
+    const path = pathOfItem(item, folder.top)
+    log.warn({ bagId: folder.baseBag, path }, `No content: ${String(error)}`)
   }
 
   async #readArchived(handle: FolderHandle, buffer: Uint8Array, position: number): Promise<number> {
@@ -102,9 +138,7 @@ export class FolderFiles {
       return await opened.read(buffer, position)
     } catch (error) {
       if (handle.source === source) handle.openedFrom = undefined
-      const { folder, log } = this.#deps
-      const path = pathOfItem(handle.item, folder.top)
-      log.warn({ bagId: folder.baseBag, path }, `No content: ${String(error)}`)
+      this.#logFailure(handle, error)
       throw error
     }
   }

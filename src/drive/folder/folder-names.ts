@@ -55,8 +55,10 @@ export class FolderNames {
       this.#refuseExisting(children.get(name), name)
       const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
       const item: Item = { ...base, type: 'directory', children: new Map(), archived: undefined }
+      // Written down first: what the disk has no room for must not show.
+      const path = this.#pathIn(parent, name)
+      this.#deps.work.append({ op: 'directory', path, atMs: now, mode })
       this.#deps.folder.add(parent, children, item)
-      this.#deps.work.append({ op: 'directory', path: this.#pathOf(item), atMs: now, mode })
       return Promise.resolve()
     })
   }
@@ -76,8 +78,9 @@ export class FolderNames {
       }
       const base = { id: this.#deps.folder.nextNode(), parent, name, mode: 0o777, mtimeMs: now }
       const item: Item = { ...base, type: 'symlink', target }
+      const path = this.#pathIn(parent, name)
+      this.#deps.work.append({ op: 'symlink', path, atMs: now, target })
       this.#deps.folder.add(parent, children, item)
-      this.#deps.work.append({ op: 'symlink', path: this.#pathOf(item), atMs: now, target })
       return Promise.resolve()
     })
   }
@@ -173,17 +176,17 @@ export class FolderNames {
   async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
     await this.#deps.inTurn(async () => {
       await this.#deps.work.begin()
-      item.mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
-      item.mtimeMs = changes.mtimeMs ?? item.mtimeMs
-      if (item.type === 'file' && item.content.from === 'local') {
-        const { staged, journaled } = item.content
-        if (staged !== undefined && changes.mtimeMs !== undefined) staged.mtimeMs = changes.mtimeMs
-        if (!journaled) return
-      }
+      const mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
+      const mtimeMs = changes.mtimeMs ?? item.mtimeMs
+      const local = item.type === 'file' && item.content.from === 'local' ? item.content : undefined
       const path = pathOfItem(item, this.#deps.folder.top)
-      if (path === undefined || path === '') return
-      const { mode, mtimeMs } = item
-      this.#deps.work.append({ op: 'attributes', path, mode, mtimeMs })
+      if (local?.journaled !== false && path !== undefined && path !== '') {
+        this.#deps.work.append({ op: 'attributes', path, mode, mtimeMs })
+      }
+      item.mode = mode
+      item.mtimeMs = mtimeMs
+      const staged = local?.staged
+      if (staged !== undefined && changes.mtimeMs !== undefined) staged.mtimeMs = changes.mtimeMs
     })
   }
 

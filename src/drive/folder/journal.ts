@@ -1,4 +1,4 @@
-import { closeSync, fdatasync, openSync, writeSync } from 'node:fs'
+import { closeSync, fdatasync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { z } from 'zod'
@@ -84,15 +84,26 @@ export class Journal {
     return this.#count
   }
 
-  /** Survives a kill of this process when it returns, a power cut after `sync`. */
+  /** Survives a kill of this process when it returns, a power cut after `sync`. All or nothing. */
   append(value: Operation): void {
+    const before = this.#length()
     try {
       const line = Buffer.from(`${JSON.stringify(value)}\n`)
       for (let done = 0; done < line.length;) done += writeSync(this.#fd, line, done)
     } catch (error) {
+      // On a full disk half a line may be written, and the next would go on with it.
+      ftruncateSync(this.#fd, before)
       throw fromFileSystem(error, 'The change of a folder cannot be written down')
     }
     this.#count += 1
+  }
+
+  #length(): number {
+    try {
+      return fstatSync(this.#fd).size
+    } catch (error) {
+      throw fromFileSystem(error, 'The journal of a folder cannot be looked at')
+    }
   }
 
   async sync(): Promise<void> {

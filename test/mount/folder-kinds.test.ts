@@ -1,0 +1,78 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+
+const SLOW = 1_500
+const LONG = { timeout: 10_000 }
+
+describe.runIf(canMount())('a record whose kind is not known yet', () => {
+  let bench: Bench
+  let drive: MountedDrive
+  let zip: Buffer
+  beforeEach(async () => {
+    bench = await Bench.start()
+    const program =
+      'import io, sys, zipfile; z = zipfile.ZipFile(f := io.BytesIO(), "w"); z.writestr("one.txt", "one"); z.writestr("sub/two.txt", "two"); z.close(); sys.stdout.buffer.write(f.getvalue())'
+    const { stdout } = await execa('python3', ['-c', program], { encoding: 'buffer' })
+    zip = Buffer.from(stdout)
+    writeFileSync(join(bench.dir, 'zip'), zip)
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  const kindOf = (name: string): Promise<string> => drive.sh(`stat -c %F ${name}`)
+  const isFolder = async (name: string): Promise<void> => {
+    await expect.poll(() => kindOf(name), LONG).toBe('directory\n')
+    expect(await drive.sh(`ls -F; ls -lF | cut -c1; ls -F ${name}`)).toContain('one.txt\nsub/\n')
+    expect(await drive.sh(`cd ${name}/sub; cat two.txt ../one.txt`)).toBe('twoone')
+  }
+  const isFile = async (name: string): Promise<void> => {
+    await expect.poll(() => kindOf(name), LONG).toBe('regular file\n')
+    expect(await drive.sh(`ls -F; stat -c %s ${name}; cmp ${name} ../zip`)).toBe(
+      `${name}\n${zip.length}\n`,
+    )
+    expect((await drive.fails(`ls ${name}/`)).stderr).toContain('Not a directory')
+  }
+
+  it('shows as a file at first, and is a directory for everybody once its head is here', async () => {
+    await bench.service.upload('Unknown', zip)
+    bench.service.proxy.add({
+      match: { method: 'GET', path: /download/ },
+      times: 1,
+      fault: { latencyMs: SLOW },
+    })
+    drive = await bench.mount('--listing-ttl', '50ms')
+    expect(await drive.sh('ls -F; stat -c %F Unknown')).toBe('Unknown\nregular file\n')
+    // The kernel has heard that it is a file, by its name and by its attributes.
+    expect(await drive.sh('stat -c "%F %s" Unknown; ls -l | grep -c ^-r')).toBe(
+      `regular file ${zip.length}\n1\n`,
+    )
+    await isFolder('Unknown')
+  })
+
+  it('goes from file to folder and back as the user says', async () => {
+    await bench.service.upload('it.zip', zip)
+    drive = await bench.mount('--listing-ttl', '50ms')
+    await isFile('it.zip')
+    await drive.sh('setfattr -n user.bagfs.kind -v folder it.zip')
+    await isFolder('it')
+    expect((await drive.fails('stat it.zip')).stderr).toContain('No such file')
+    await drive.sh('setfattr -n user.bagfs.kind -v file it')
+    await isFile('it.zip')
+    expect((await drive.fails('stat it')).stderr).toContain('No such file')
+    await drive.leave()
+    await bench.service.delete((await bench.service.list())[0]?.bag_id ?? '')
+    await bench.service.upload('plain', zip)
+    drive = await bench.mount('--listing-ttl', '50ms')
+    await isFolder('plain')
+    await drive.sh('setfattr -n user.bagfs.kind -v file plain')
+    await isFile('plain')
+    await drive.sh('setfattr -n user.bagfs.kind -v folder plain')
+    await isFolder('plain')
+    expect(bench.service.uploads()).toHaveLength(2)
+  })
+})
