@@ -133,7 +133,7 @@ export class Committer {
         (intent) =>
           intent.kind === 'delete' &&
           intent.name === name &&
-          intent.phase === 'waiting' &&
+          (intent.phase === 'waiting' || intent.phase === 'held') &&
           !uploader.isRunning(intent.id),
       )
   }

@@ -208,6 +208,17 @@ describe('the outbox on disk', () => {
     )
   })
 
+  it('forgets a delete that may have been half of a replacement', async () => {
+    const first = await open()
+    const removed = { version: 1, kind: 'delete', name: 'name', createdAtMs: 1 } as const
+    const rest = { replaces: [toBagId('bag')], supersedes: [] }
+    const half = { ...removed, ...rest, id: toId(1), phase: 'held', heldUntilMs: 1_001 } as const
+    await first.add(half, { durable: true })
+    await first.add({ ...removed, ...rest, id: toId(2), phase: 'waiting' }, { durable: true })
+    expect((await open()).intents().map((intent) => intent.id)).toEqual([toId(2)])
+    expect(readdirSync(inDir())).toEqual([toId(2)])
+  })
+
   it('sets a damaged intent aside with its content, tells where, and goes on', async () => {
     const first = await open()
     const { id, path } = first.createDraft()
