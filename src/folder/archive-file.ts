@@ -3,6 +3,8 @@ import type { Hash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 
 const BUFFER_BYTES = 1024 * 1024
+/** From this size on bytes are written as they are: gathering them would cost more than it saves. */
+const LARGE_BYTES = 64 * 1024
 
 /** A file that is written from its start to its end, hashed as it goes. The handle is the caller's. */
 export class ArchiveFile {
@@ -20,8 +22,9 @@ export class ArchiveFile {
   /** Takes the bytes; the caller may use their memory again when it resolves. */
   async write(bytes: Uint8Array): Promise<void> {
     this.length += bytes.length
-    if (this.#buffered + bytes.length > BUFFER_BYTES) await this.#flush()
-    if (bytes.length > BUFFER_BYTES) {
+    const isLarge = bytes.length >= LARGE_BYTES
+    if (isLarge || this.#buffered + bytes.length > BUFFER_BYTES) await this.#flush()
+    if (isLarge) {
       await this.#writeOut(bytes)
       return
     }
@@ -36,13 +39,19 @@ export class ArchiveFile {
   }
 
   async #flush(): Promise<void> {
-    const bytes = this.#buffer.subarray(0, this.#buffered)
-    await this.#writeOut(bytes)
+    if (this.#buffered === 0) return
+    await this.#writeOut(this.#buffer.subarray(0, this.#buffered))
     this.#buffered = 0
   }
 
+  /** The sum is made while the bytes are on their way to the disk. */
   async #writeOut(bytes: Uint8Array): Promise<void> {
+    const writing = this.#writeFully(bytes)
     this.#hash.update(bytes)
+    await writing
+  }
+
+  async #writeFully(bytes: Uint8Array): Promise<void> {
     for (let done = 0; done < bytes.length;) {
       const { bytesWritten } = await this.#handle.write(bytes, done, bytes.length - done)
       done += bytesWritten

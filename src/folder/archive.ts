@@ -1,7 +1,7 @@
 import { DriveError } from '../domain/errors.ts'
 import { findDirectory } from './directory-place.ts'
 import { readDirectory } from './directory.ts'
-import { readExactly } from './source.ts'
+import { readExactly, readExactlyNow } from './source.ts'
 import type { RandomAccessSource } from './source.ts'
 import { TreeBuilder } from './tree-builder.ts'
 import type { DirectoryNode } from './tree.ts'
@@ -64,7 +64,16 @@ export async function dataRange(
   entry: ZipEntry,
   signal?: AbortSignal,
 ): Promise<DataRange> {
-  const header = await readExactly(source, entry.offset, LENGTH.local, signal)
+  return rangeOf(await readExactly(source, entry.offset, LENGTH.local, signal), source, entry)
+}
+
+/** As `dataRange`, at once; undefined when the header must be waited for. */
+export function dataRangeNow(source: RandomAccessSource, entry: ZipEntry): DataRange | undefined {
+  const header = readExactlyNow(source, entry.offset, LENGTH.local)
+  return header === undefined ? undefined : rangeOf(header, source, entry)
+}
+
+function rangeOf(header: Buffer, source: RandomAccessSource, entry: ZipEntry): DataRange {
   if (header.readUInt32LE(0) !== SIGNATURE.local) {
     throw new DriveError('corrupt', 'The zip is damaged: an entry is not where its directory says.')
   }

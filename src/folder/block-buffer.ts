@@ -18,7 +18,8 @@ interface Fetch {
 
 /**
  * Turns many small reads into few reads of whole blocks, so that a zip's directory and small entries
- * cost few range requests. Reads of a block and more go to the source as they are and are not kept.
+ * cost few range requests. Reads of a block and more go to the source as they are and are not kept, nor
+ * are bytes that the source has at hand.
  *
  * Readers of one block share one fetch; it is aborted when the last of them gave up. A failed fetch
  * is not kept: the next reader tries again.
@@ -31,6 +32,7 @@ export function blockBuffered(
   return {
     length: source.length,
     read: (target, position, signal) => buffer.read(target, position, signal),
+    readNow: (target, position) => source.readNow?.(target, position),
   }
 }
 
@@ -49,6 +51,8 @@ class BlockBuffer {
 
   async read(target: Uint8Array, position: number, signal?: AbortSignal): Promise<number> {
     if (target.length >= this.#blockBytes) return this.#source.read(target, position, signal)
+    const now = this.#source.readNow?.(target, position)
+    if (now !== undefined) return now
     let filled = 0
     while (filled < target.length && position + filled < this.#source.length) {
       const index = Math.floor((position + filled) / this.#blockBytes)

@@ -1,9 +1,9 @@
 import { DriveError } from '../domain/errors.ts'
-import { dataRange } from './archive.ts'
+import { dataRange, dataRangeNow } from './archive.ts'
 import type { Archive } from './archive.ts'
 import { inflateToFile, wholeContent } from './inflate.ts'
 import type { InflateOptions } from './inflate.ts'
-import { readExactly } from './source.ts'
+import { readExactly, readExactlyNow } from './source.ts'
 import { StoredContent } from './stored-content.ts'
 import type { LeafNode } from './tree.ts'
 import { isEncrypted, METHOD } from './zip-format.ts'
@@ -64,12 +64,30 @@ export async function readEntry(
   options: { readonly maxBytes: number; readonly signal?: AbortSignal | undefined },
 ): Promise<Buffer> {
   const { entry } = node
-  checkReadable(entry, node.name)
-  checkSize(entry, Math.min(options.maxBytes, archive.limits.maxEntryBytes))
-  if (entry.compressedSize > options.maxBytes + MAX_OVERHEAD_BYTES) throw tooLarge(entry)
+  checkWhole(archive, node, options.maxBytes)
   const range = await dataRange(archive.source, entry, options.signal)
   const data = await readExactly(archive.source, range.position, range.length, options.signal)
   return wholeContent(data, entry)
+}
+
+/** As `readEntry`, at once; undefined when something of it must be waited for. */
+export function readEntryNow(
+  archive: Archive,
+  node: LeafNode,
+  options: { readonly maxBytes: number },
+): Buffer | undefined {
+  const { entry } = node
+  checkWhole(archive, node, options.maxBytes)
+  const range = dataRangeNow(archive.source, entry)
+  if (range === undefined) return undefined
+  const data = readExactlyNow(archive.source, range.position, range.length)
+  return data === undefined ? undefined : wholeContent(data, entry)
+}
+
+function checkWhole(archive: Archive, { entry, name }: LeafNode, maxBytes: number): void {
+  checkReadable(entry, name)
+  checkSize(entry, Math.min(maxBytes, archive.limits.maxEntryBytes))
+  if (entry.compressedSize > maxBytes + MAX_OVERHEAD_BYTES) throw tooLarge(entry)
 }
 
 function checkReadable(entry: ZipEntry, name: string): void {

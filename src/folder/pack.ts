@@ -9,7 +9,7 @@ import { COMPRESSED_EXTENSIONS, extensionOf } from './extensions.ts'
 import { changed, filePieces } from './file-pieces.ts'
 import { entryMode, entryName } from './plan.ts'
 import type { PlanContent, PlanItem } from './plan.ts'
-import { readExactly, readPieces } from './source.ts'
+import { readExactly, readPiecesAhead } from './source.ts'
 import type { RandomAccessSource } from './source.ts'
 import type { EntryHead, Measure } from './zip-encode.ts'
 import { FLAG, METHOD } from './zip-format.ts'
@@ -163,7 +163,7 @@ async function copy(
   write: Write,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  for await (const piece of readPieces(source, range, { pieceBytes: COPY_BYTES, signal })) {
+  for await (const piece of readPiecesAhead(source, range, { pieceBytes: COPY_BYTES, signal })) {
     throwIfAborted(signal)
     await write(piece)
   }

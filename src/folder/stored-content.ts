@@ -37,13 +37,33 @@ export class StoredContent {
    * @throws DriveError `corrupt` for a wrong CRC, or what the source rejects with.
    */
   async readAt(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number> {
-    this.#throwIfWrong()
     const { source, range } = this.#place
-    const wanted = Math.max(0, Math.min(buffer.length, this.length - position))
-    if (wanted === 0) return 0
-    const target = buffer.subarray(0, wanted)
-    const filled = await source.read(target, range.position + position, signal)
-    if (filled < wanted) throw new DriveError('corrupt', 'The zip ends within an entry.')
+    const target = this.#within(buffer, position)
+    if (target.length === 0) return 0
+    return this.#taken(
+      await source.read(target, range.position + position, signal),
+      target,
+      position,
+    )
+  }
+
+  /** As `readAt`, at once; undefined when the bytes must be waited for. */
+  readNow(buffer: Uint8Array, position: number): number | undefined {
+    const { source, range } = this.#place
+    const target = this.#within(buffer, position)
+    if (target.length === 0) return 0
+    const filled = source.readNow?.(target, range.position + position)
+    return filled === undefined ? undefined : this.#taken(filled, target, position)
+  }
+
+  /** As much of `buffer` as there is content for. */
+  #within(buffer: Uint8Array, position: number): Uint8Array {
+    this.#throwIfWrong()
+    return buffer.subarray(0, Math.max(0, this.length - position))
+  }
+
+  #taken(filled: number, target: Uint8Array, position: number): number {
+    if (filled < target.length) throw new DriveError('corrupt', 'The zip ends within an entry.')
     if (!this.#isChecked) {
       this.#crc.add(target, position)
       this.#throwIfWrong()

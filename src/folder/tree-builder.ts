@@ -32,6 +32,8 @@ export class TreeBuilder {
   readonly #root: Directory = directory('', undefined)
   /** Leaves whose name another node took, in the order of the archive. */
   readonly #displaced: Leaf[] = []
+  /** The directory of the last leaf, under what the paths of all in it begin with. */
+  #last: { readonly path: string; readonly node: Directory } = { path: '', node: this.#root }
   #nodes = 1
 
   constructor(settings: TreeSettings) {
@@ -40,17 +42,33 @@ export class TreeBuilder {
 
   /** @throws DriveError `too-large` when the tree has more nodes than it may. */
   add(record: CentralRecord): void {
-    const names = namesOf(record.path)
     const kind = kindOf(record)
     if (kind === 'directory') {
-      const node = this.#directoryAt(names)
+      const node = this.#directoryAt(namesOf(record.path))
       node.mode = modeOf(record, DEFAULT_DIRECTORY_MODE)
       node.mtimeMs = record.mtimeMs
       return
     }
+    const { directory, name } = this.#placeOf(record.path)
+    this.#place(leaf(record, name, kind), directory)
+  }
+
+  #placeOf(path: string): { readonly directory: Directory; readonly name: string } {
+    const nameAt = path.lastIndexOf('/') + 1
+    const part = path.slice(nameAt)
+    if (part !== '' && part !== '.') {
+      return { directory: this.#directoryOf(path.slice(0, nameAt)), name: shownName(part) }
+    }
+    const names = namesOf(path)
     // A path of nothing but `.` and empty names still shows, in the root.
-    const name = names.pop() ?? shownName(record.path.slice(record.path.lastIndexOf('/') + 1))
-    this.#place(leaf(record, name, kind), this.#directoryAt(names))
+    const name = names.pop() ?? shownName(part)
+    return { directory: this.#directoryAt(names), name }
+  }
+
+  /** Most leaves are in the directory of the one before. */
+  #directoryOf(path: string): Directory {
+    if (path !== this.#last.path) this.#last = { path, node: this.#directoryAt(namesOf(path)) }
+    return this.#last.node
   }
 
   /**

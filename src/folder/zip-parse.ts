@@ -49,7 +49,7 @@ export function parseCentralRecord(
 ): CentralRecord {
   const nameEnd = at + LENGTH.central + bytes.readUInt16LE(at + 28)
   const name = bytes.subarray(at + LENGTH.central, nameEnd)
-  const fields = parseExtra(bytes.subarray(nameEnd, nameEnd + bytes.readUInt16LE(at + 30)))
+  const fields = parseExtra(bytes, nameEnd, nameEnd + bytes.readUInt16LE(at + 30))
   const host = bytes.readUInt16LE(at + 4) >>> 8
   const flags = bytes.readUInt16LE(at + 8)
   const dosTime = bytes.readUInt32LE(at + 12)
@@ -111,20 +111,34 @@ export function extraFields(bytes: Buffer): ExtraField[] {
   return fields
 }
 
-function parseExtra(bytes: Buffer): ExtraFields {
+/** The fields between two offsets that say something of an entry. Makes nothing of those that most have. */
+function parseExtra(bytes: Buffer, start: number, end: number): ExtraFields {
   const known: ExtraFields = {}
-  for (const field of extraFields(bytes)) takeField(known, field.tag, field.body)
+  for (let at = start; at + 4 <= end;) {
+    const next = at + 4 + bytes.readUInt16LE(at + 2)
+    if (next > end) break
+    takeField(known, bytes.readUInt16LE(at), { bytes, at: at + 4, end: next })
+    at = next
+  }
   return known
 }
 
-function takeField(fields: ExtraFields, tag: number, body: Buffer): void {
-  if (tag === EXTRA.zip64) fields.zip64 = body
-  else if (tag === EXTRA.unicodePath) fields.unicodePath = body
-  else if (tag === EXTRA.timestamp && body.length >= 5 && ((body[0] ?? 0) & 1) === 1)
-    fields.timestampMs = body.readInt32LE(1) * 1000
-  else if (tag === EXTRA.ntfs && body.length >= 16 && body.readUInt32LE(4) === 0x0018_0001) {
+/** Where a field's body is. */
+interface Body {
+  readonly bytes: Buffer
+  readonly at: number
+  readonly end: number
+}
+
+function takeField(fields: ExtraFields, tag: number, { bytes, at, end }: Body): void {
+  const length = end - at
+  if (tag === EXTRA.zip64) fields.zip64 = bytes.subarray(at, end)
+  else if (tag === EXTRA.unicodePath) fields.unicodePath = bytes.subarray(at, end)
+  else if (tag === EXTRA.timestamp && length >= 5 && ((bytes[at] ?? 0) & 1) === 1)
+    fields.timestampMs = bytes.readInt32LE(at + 1) * 1000
+  else if (tag === EXTRA.ntfs && length >= 16 && bytes.readUInt32LE(at + 4) === 0x0018_0001) {
     // Attribute 1 of 24 bytes: modification, access and creation time. Zero means unknown.
-    const ticks = body.readBigUInt64LE(8)
+    const ticks = bytes.readBigUInt64LE(at + 8)
     if (ticks !== 0n) fields.ntfsMs = fromNtfsTime(ticks)
   }
 }

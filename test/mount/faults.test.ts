@@ -132,7 +132,7 @@ describe.runIf(canMount())('a download that goes wrong', () => {
       await first.leave()
       clearCache(bench.stateDir)
       const content = await bench.service.contentOf('ours.bin')
-      const drive = await bench.mount('--timeout', '300ms')
+      const drive = await bench.mount('--timeout', '2s')
       const remove = bench.service.proxy.add({ match: DOWNLOAD, fault: { wrongLength } })
       expect((await drive.fails('cat ours.bin')).stderr).toContain('Input/output error')
       remove()

@@ -17,7 +17,7 @@ import {
   type FileItem,
   type LocalContent,
 } from './items.ts'
-import { openLeaf } from './leaf-source.ts'
+import { openLeaf, openLeafNow } from './leaf-source.ts'
 
 /** An open file inside a folder. */
 export interface FolderHandle {
@@ -80,10 +80,21 @@ export class FolderFiles {
     const { content } = handle.item
     if (content.from === 'local')
       return this.#stagedOf(handle.item, content).readNow(buffer, position)
-    const { opened } = handle
-    if (opened !== undefined && handle.openedFrom === content)
-      return this.#readOpened(handle, opened, buffer, position)
-    return this.#readArchived(handle, buffer, position)
+    const opened = handle.openedFrom === content ? handle.opened : this.#openNow(handle, content)
+    return opened === undefined
+      ? this.#readArchived(handle, buffer, position)
+      : this.#readOpened(handle, opened, buffer, position)
+  }
+
+  /** What needs no waiting is opened within the call. */
+  #openNow(handle: FolderHandle, content: ArchivedContent): Source | undefined {
+    const opened = openLeafNow(content.archive, content.node)
+    if (opened === undefined) return undefined
+    closeSource(handle.source)
+    handle.openedFrom = content
+    handle.opened = opened
+    handle.source = Promise.resolve(opened)
+    return opened
   }
 
   #readOpened(

@@ -6,7 +6,7 @@ import { blockBuffered } from '../../folder/block-buffer.ts'
 import { settleLinks } from '../../folder/links.ts'
 import type { ArchiveNode, DirectoryNode } from '../../folder/tree.ts'
 import type { FileNode } from '../nodes.ts'
-import type { DirectoryItem, Item } from './items.ts'
+import { itemsOf, type DirectoryItem, type Item } from './items.ts'
 
 export interface FolderDeps {
   readonly cache: BagCache
@@ -85,7 +85,12 @@ export class Folder {
       const length = await reader.length()
       const read = (bytes: Uint8Array, position: number, signal?: AbortSignal): Promise<number> =>
         reader.read(bytes, position, signal)
-      const source = blockBuffered({ length, read }, { blockBytes: BLOCK_BYTES, maxBlocks: BLOCKS })
+      const readNow = (bytes: Uint8Array, position: number): number | undefined =>
+        reader.readNow(bytes, position)
+      const source = blockBuffered(
+        { length, read, readNow },
+        { blockBytes: BLOCK_BYTES, maxBlocks: BLOCKS },
+      )
       const folderName = this.node.serviceName.replace(/\.zip$/i, '')
       const archive = await openArchive(source, { limits: this.#deps.limits, folderName })
       return { bagId, archive, reader }
@@ -145,11 +150,7 @@ export class Folder {
 
   /** Lets go of all items; they are made again from the base when somebody looks. */
   forgetTree(): void {
-    const rest: Item[] = [...(this.top.children?.values() ?? [])]
-    for (let item = rest.pop(); item !== undefined; item = rest.pop()) {
-      this.#deps.unregister(item)
-      if (item.type === 'directory') rest.push(...(item.children?.values() ?? []))
-    }
+    for (const item of itemsOf(this.top)) if (item !== this.top) this.#deps.unregister(item)
     this.top.children = undefined
   }
 

@@ -80,7 +80,9 @@ export function* itemsOf(top: Item): Generator<Item> {
   const rest: Item[] = [top]
   for (let item = rest.pop(); item !== undefined; item = rest.pop()) {
     yield item
-    if (item.type === 'directory') rest.push(...(item.children?.values() ?? []))
+    if (item.type !== 'directory') continue
+    // Not as the arguments of one call: there may be more than fit.
+    for (const child of item.children?.values() ?? []) rest.push(child)
   }
 }
 

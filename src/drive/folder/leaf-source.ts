@@ -1,6 +1,6 @@
 import type { BagId } from '../../domain/ids.ts'
 import type { Archive } from '../../folder/archive.ts'
-import { openEntry, readEntry } from '../../folder/content.ts'
+import { openEntry, readEntry, readEntryNow } from '../../folder/content.ts'
 import type { LeafNode } from '../../folder/tree.ts'
 import type { Source } from '../source.ts'
 import type { InflatedFiles } from './inflated-files.ts'
@@ -24,12 +24,24 @@ export async function openLeaf(
     return {
       length: () => Promise.resolve(content.length),
       read: (buffer, position, signal) => content.readAt(buffer, position, signal),
-      readNow: () => undefined,
+      readNow: (buffer, position) => content.readNow(buffer, position),
       close: () => undefined,
     }
   }
   const key = `${bag} ${entry.offset} ${entry.crc32}`
   return inflated.open(key, content.length, (path, options) => content.inflateTo(path, options))
+}
+
+/** As `openLeaf`, at once: small content that is on the local disk. Undefined for all other, and on an error. */
+export function openLeafNow(archive: Archive, node: LeafNode): Source | undefined {
+  if (node.entry.size > SMALL_BYTES) return undefined
+  try {
+    const bytes = readEntryNow(archive, node, { maxBytes: SMALL_BYTES })
+    return bytes === undefined ? undefined : new MemorySource(bytes)
+  } catch {
+    // `openLeaf` finds it again, and tells what it is.
+    return undefined
+  }
 }
 
 class MemorySource implements Source {

@@ -38,7 +38,7 @@ export interface Snapshot {
 }
 
 /** Everything in a folder as it is right now, without a pause in between. */
-export function takeSnapshot(folder: Folder): {
+export function takeSnapshot(folder: Pick<Folder, 'top' | 'archive'>): {
   readonly plan: PlanItem[]
   readonly snapshot: Snapshot
 } {
@@ -48,7 +48,8 @@ export function takeSnapshot(folder: Folder): {
   const visit = (directory: DirectoryItem, path: string): void => {
     if (directory.children === undefined) {
       if (directory.archived !== undefined) unread.set(directory.archived, path)
-      plan.push(...archivedPlan(directory.archived, path, folder.archive))
+      // Not as the arguments of one call: there may be more than fit.
+      for (const item of archivedPlan(directory.archived, path, folder.archive)) plan.push(item)
       return
     }
     for (const item of directory.children.values()) {

@@ -121,6 +121,15 @@ describe('the tree of a zip', () => {
 })
 
 describe('names in a zip', () => {
+  it('finds the directory of each entry, whatever came before and however it is written', async () => {
+    expect(
+      await treeOf('a/x', 'b/x', 'a/y', 'a/./z', 'a//w', './a/v', 'a/b/x', 'a/u', 't'),
+    ).toEqual([
+      ...['a/', 'a/x', 'a/y', 'a/z', 'a/w', 'a/v', 'a/b/', 'a/b/x', 'a/u'],
+      ...['b/', 'b/x', 't'],
+    ])
+  })
+
   it('keeps paths that climb or are absolute inside the folder', async () => {
     const paths = await treeOf('../up', 'a/../../b', '/etc/passwd', './c', 'd//e')
     for (const path of paths) expect(path.split('/')).not.toContain('..')

@@ -6,8 +6,17 @@ import { DriveError } from '../../../src/domain/errors.ts'
 import { blockBuffered } from '../../../src/folder/block-buffer.ts'
 import { openArchive } from '../../../src/folder/archive.ts'
 import { readEntry } from '../../../src/folder/content.ts'
-import { fileSource, readExactly } from '../../../src/folder/source.ts'
-import { brokenSource, bytesSource, leafAt, LIMITS, rawZip, tempDir } from './support.ts'
+import { fileSource, readExactly, readPiecesAhead } from '../../../src/folder/source.ts'
+import type { RandomAccessSource } from '../../../src/folder/source.ts'
+import {
+  brokenSource,
+  bytesSource,
+  leafAt,
+  LIMITS,
+  nearSource,
+  rawZip,
+  tempDir,
+} from './support.ts'
 
 const BYTES = Uint8Array.from({ length: 1000 }, (_, index) => index % 251)
 const SETTINGS = { blockBytes: 100, maxBlocks: 3 }
@@ -123,6 +132,67 @@ describe('blockBuffered', () => {
     const content = await readEntry(archive, leafAt(archive, 'small'), { maxBytes: 100 })
     expect(content.toString()).toBe('small text')
     expect(source.reads.reduce((sum, length) => sum + length, 0)).toBeLessThan(400_000)
+  })
+})
+
+describe('bytes at hand', () => {
+  it('are read from the source itself, and make no block', async () => {
+    const source = nearSource(BYTES, { from: 0, to: 500 })
+    const buffered = blockBuffered(source, SETTINGS)
+    const target = new Uint8Array(10)
+    expect(buffered.readNow?.(target, 20)).toBe(10)
+    expect(await buffered.read(target, 30)).toBe(10)
+    expect([...target]).toEqual([...BYTES.subarray(30, 40)])
+    expect(source.waits).toBe(0)
+    expect(buffered.readNow?.(target, 495)).toBeUndefined()
+    expect(await buffered.read(target, 495)).toBe(10)
+    expect([...target]).toEqual([...BYTES.subarray(495, 505)])
+    expect(source.waits).toBeGreaterThan(0)
+  })
+})
+
+describe('readPiecesAhead', () => {
+  const ahead = (source: RandomAccessSource, length: number, pieceBytes: number) =>
+    readPiecesAhead(source, { position: 7, length }, { pieceBytes })
+
+  it('gives the same bytes, each piece whole until the next is asked for', async () => {
+    for (const [length, pieceBytes] of [
+      [0, 10],
+      [9, 10],
+      [10, 10],
+      [11, 10],
+      [503, 100],
+    ] as const) {
+      const pieces: Buffer[] = []
+      for await (const piece of ahead(bytesSource(BYTES), length, pieceBytes)) {
+        // The next one may have been read by now.
+        await new Promise(setImmediate)
+        pieces.push(Buffer.from(piece))
+      }
+      expect(Buffer.concat(pieces).equals(BYTES.subarray(7, 7 + length))).toBe(true)
+    }
+  })
+
+  it('reads a piece while the one before is handled', async () => {
+    const source = gatedSource()
+    const pieces = ahead(source, 30, 10)
+    const first = pieces.next()
+    await expect.poll(() => source.waiting.length).toBe(2)
+    source.waiting[0]?.go()
+    expect((await first).done).toBe(false)
+    const end = pieces.return(undefined)
+    source.waiting[1]?.go()
+    await end
+    expect(source.waiting).toHaveLength(2)
+  })
+
+  it('is corrupt where the source ends before', async () => {
+    const all = async (length: number): Promise<void> => {
+      for await (const piece of ahead(bytesSource(BYTES), length, 100)) {
+        expect(piece.length).toBeGreaterThan(0)
+      }
+    }
+    await expect(all(994)).rejects.toMatchObject({ code: 'corrupt' })
   })
 })
 

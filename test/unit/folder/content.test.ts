@@ -4,10 +4,19 @@ import { crc32, deflateRawSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { openArchive } from '../../../src/folder/archive.ts'
-import { openEntry, readEntry } from '../../../src/folder/content.ts'
+import { openEntry, readEntry, readEntryNow } from '../../../src/folder/content.ts'
 import type { DeflatedContent } from '../../../src/folder/content.ts'
 import type { StoredContent } from '../../../src/folder/stored-content.ts'
-import { brokenSource, contentOf, leafAt, LIMITS, openBytes, rawZip, tempDir } from './support.ts'
+import {
+  brokenSource,
+  contentOf,
+  leafAt,
+  LIMITS,
+  nearSource,
+  openBytes,
+  rawZip,
+  tempDir,
+} from './support.ts'
 import type { RawEntry } from './support.ts'
 
 const LONG = Buffer.from('a line of text that deflates well\n'.repeat(30_000))
@@ -227,6 +236,54 @@ describe('opening an entry', () => {
     for (const name of ['a', 'b']) {
       expect((await contentOf(archive, leafAt(archive, name), dir)).toString()).toBe('same')
     }
+  })
+})
+
+describe('an entry that is at hand', () => {
+  const zip = rawZip([
+    { name: 's', content: '0123456789' },
+    { name: 'd', content: 'deflated', deflate: true },
+    { name: 'wrong', content: 'other', crc: 1 },
+  ])
+
+  it('is read whole at once, and checked', async () => {
+    const archive = await openArchive(nearSource(zip, { from: 0, to: zip.length }), {
+      limits: LIMITS,
+    })
+    const readNow = (name: string, maxBytes = 100): string | undefined =>
+      readEntryNow(archive, leafAt(archive, name), { maxBytes })?.toString()
+    expect(readNow('s')).toBe('0123456789')
+    expect(readNow('d')).toBe('deflated')
+    expect(() => readNow('wrong')).toThrow(expect.objectContaining({ code: 'corrupt' }))
+    expect(() => readNow('s', 9)).toThrow(expect.objectContaining({ code: 'too-large' }))
+  })
+
+  it('is not taken for one when some of it is not', async () => {
+    for (const near of [
+      { from: 0, to: 0 },
+      { from: 0, to: 32 },
+    ]) {
+      const archive = await openArchive(nearSource(zip, near), { limits: LIMITS })
+      expect(readEntryNow(archive, leafAt(archive, 's'), { maxBytes: 100 })).toBeUndefined()
+    }
+  })
+
+  it('is read in place at once, within its bounds, and checked by the way', async () => {
+    const source = nearSource(zip, { from: 0, to: zip.length })
+    const archive = await openArchive(source, { limits: LIMITS })
+    const open = async (name: string): Promise<StoredContent> => {
+      const content = await openEntry(archive, leafAt(archive, name))
+      if (content.kind !== 'stored') throw new Error('a stored entry')
+      return content
+    }
+    const content = await open('s')
+    const buffer = Buffer.alloc(8)
+    expect(content.readNow(buffer, 0)).toBe(8)
+    expect(buffer.toString()).toBe('01234567')
+    expect(content.readNow(buffer, 8)).toBe(2)
+    expect(content.readNow(buffer, 10)).toBe(0)
+    const wrong = await open('wrong')
+    expect(() => wrong.readNow(buffer, 0)).toThrow(expect.objectContaining({ code: 'corrupt' }))
   })
 })
 

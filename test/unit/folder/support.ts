@@ -29,6 +29,30 @@ export function bytesSource(bytes: Uint8Array): RandomAccessSource & { readonly 
   }
 }
 
+/** As `bytesSource`, with only these bytes at hand; `waits` counts the reads that had to wait. */
+export function nearSource(
+  bytes: Uint8Array,
+  near: { readonly from: number; readonly to: number },
+): RandomAccessSource & { waits: number } {
+  const copy = (buffer: Uint8Array, position: number): number => {
+    const piece = bytes.subarray(position, position + buffer.length)
+    buffer.set(piece)
+    return piece.length
+  }
+  return {
+    length: bytes.length,
+    waits: 0,
+    read(buffer, position) {
+      this.waits += 1
+      return Promise.resolve(copy(buffer, position))
+    },
+    readNow: (buffer, position) =>
+      position >= near.from && position + buffer.length <= near.to
+        ? copy(buffer, position)
+        : undefined,
+  }
+}
+
 /** A source whose reads end, or fail, from some byte on. */
 export function brokenSource(
   bytes: Uint8Array,
