@@ -129,7 +129,7 @@ export class BagStream {
 
   /** Who is in the middle waits for a service that went silent; nobody begins with one that is. */
   #mayGoOn(error: unknown): boolean {
-    if (!canPass(error)) return false
+    if (!canPass(error) || isDriveError(error, 'interrupted')) return false
     return !isNotAsked(error) || isDriveError(error, 'unavailable') || this.#gained > 0
   }
 

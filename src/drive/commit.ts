@@ -144,9 +144,7 @@ export class Committer {
       const isMerged =
         intent.replaces.every((bagId) => put.replaces.includes(bagId)) &&
         intent.supersedes.every((id) => put.supersedes.includes(id))
-      if (isMerged) {
-        await this.#deps.outbox.remove(intent.id)
-      }
+      if (isMerged) await this.#deps.outbox.remove(intent.id, intent)
     }
   }
 

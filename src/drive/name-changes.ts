@@ -77,8 +77,9 @@ export class NameChanges {
         !wasSent(put),
     )
     if (base.replaces.length === 0 && nothingSent) {
-      for (const put of puts) await outbox.remove(put.id)
-      return undefined
+      for (const put of puts) await outbox.remove(put.id, put)
+      // One that the uploader took up meanwhile is still there.
+      if (puts.every((put) => outbox.get(put.id) === undefined)) return undefined
     }
     const now = clock.now()
     const intent: DeleteIntent = {

@@ -205,10 +205,14 @@ export class Outbox {
     return changed
   }
 
-  /** Forgets an intent and its content. */
-  async remove(id: IntentId): Promise<void> {
+  /**
+   * Forgets an intent and its content. With `as`, what the decision was made on, only while it is still
+   * that: what it was given since (bags to delete, by a handover) would be forgotten with it.
+   */
+  async remove(id: IntentId, as?: Intent): Promise<void> {
     this.#step('remove.begin')
     await this.#queue(id, async () => {
+      if (as !== undefined && this.#intents.get(id) !== as) return
       // The intent goes before its content: a kill in between leaves a draft, not a broken promise.
       await rm(join(this.#dir, id, INTENT_FILE), { force: true })
       this.#step('remove.unlinked')

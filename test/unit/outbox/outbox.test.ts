@@ -118,6 +118,22 @@ describe('the file of an intent', () => {
 })
 
 describe('the index of intents', () => {
+  it('forgets an intent only as what the decision was made on', async () => {
+    const outbox = await open()
+    const first = put(toId(1))
+    await outbox.add(first, { durable: false })
+    const bag = toBagId('b'.repeat(64))
+    // Both are under way at once: what is handed over meanwhile must not be forgotten.
+    const handover = outbox.update(toId(1), (latest) => ({ ...latest, replaces: [bag] }), {
+      durable: false,
+    })
+    await outbox.remove(toId(1), first)
+    await handover
+    expect(outbox.get(toId(1))?.replaces).toEqual([bag])
+    await outbox.remove(toId(1), outbox.get(toId(1)))
+    expect(outbox.intents()).toEqual([])
+  })
+
   it('agrees with a plain list, whatever is done to it', () => {
     const change = fc.oneof(fc.record({ set: anyIntent }), fc.record({ remove: id }))
     fc.assert(
