@@ -69,6 +69,12 @@ export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Pro
   }
 }
 
+/** What is built after others that ask it. */
+interface Later {
+  drive?: Drive
+  uploader?: Uploader
+}
+
 interface Parts {
   readonly stateDir: string
   readonly outbox: Outbox
@@ -86,7 +92,8 @@ async function build(
   releases: Release[],
 ): Promise<Parts> {
   const clock = systemClock
-  const service = await openService(settings, log)
+  const later: Later = {}
+  const service = await openService(settings, { log, later })
   releases.push(() => service.close())
   const { stateDir, uid, account } = await findStateDir(settings, { service, log, stopSignal })
   const steps = stepListener(log)
@@ -98,11 +105,11 @@ async function build(
     maxBytes: Math.ceil(settings.cacheBytes / INFLATED_SHARE),
   })
   const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
-  const later: { drive: Drive | undefined } = { drive: undefined }
   const uploader = new Uploader(
     { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...asked(later) },
     { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },
   )
+  later.uploader = uploader
   releases.push(() => uploader.close())
   const drive = new Drive(
     { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
@@ -138,7 +145,7 @@ function aboutDrive({ mountpoint, url, writeBack, readOnly }: MountSettings, acc
 }
 
 /** What the uploader asks the drive, which is built after it. */
-function asked(later: { drive: Drive | undefined }): Pick<UploaderDeps, 'isShown' | 'folders'> {
+function asked(later: Later): Pick<UploaderDeps, 'isShown' | 'folders'> {
   const folders = (): Drive['folders'] => {
     if (later.drive === undefined) throw new DriveError('stale', 'The drive is not built yet.')
     return later.drive.folders
@@ -218,7 +225,10 @@ async function openListing(
   return listing
 }
 
-async function openService(settings: MountSettings, log: Logger): Promise<DriveService> {
+async function openService(
+  settings: MountSettings,
+  { log, later }: { readonly log: Logger; readonly later: Later },
+): Promise<DriveService> {
   const { stateDir, serviceKey, url, token, timeoutMs } = settings
   const authHeader = await recallAuthHeader(stateDir, serviceKey, token)
   const service = createHttpService(
@@ -238,7 +248,8 @@ async function openService(settings: MountSettings, log: Logger): Promise<DriveS
       },
     },
   )
-  return withBreaker(service, { clock: systemClock, log })
+  const onBack = (): void => later.uploader?.serviceIsBack()
+  return withBreaker(service, { clock: systemClock, log, onBack })
 }
 
 /** One state directory per account; without network, the one that this token had before. */

@@ -118,7 +118,7 @@ export class BagStream {
         if (this.signal.aborted) return
         this.#silence.failed()
         if (this.#gained > gained) tries = failures = 0
-        if (!isNotAsked(error)) tries += 1
+        if (!isNotAsked(error) || this.#gained === 0) tries += 1
         const pauseMs = pauseBefore(failures, error)
         if (tries > this.#settings.resumeTries || !this.#mayGoOn(error)) throw error
         if (pauseMs >= this.#silence.leftMs) throw this.#asSilence(error)
@@ -127,9 +127,10 @@ export class BagStream {
     }
   }
 
-  /** Who is in the middle waits for a service that went away; nobody begins with one that is dead. */
+  /** Who is in the middle waits for a service that went silent; nobody begins with one that is. */
   #mayGoOn(error: unknown): boolean {
-    return canPass(error) && (!isNotAsked(error) || this.#gained > 0)
+    if (!canPass(error) || isDriveError(error, 'interrupted')) return false
+    return !isNotAsked(error) || isDriveError(error, 'unavailable') || this.#gained > 0
   }
 
   /** What nobody answered for so long is silence, whatever the last try died of. */

@@ -45,6 +45,7 @@ export class Bag {
   #cancelGrace: (() => void) | undefined
   #retiring: Promise<void> | undefined
   #isRetired = false
+  #isShutDown = false
 
   constructor(
     found: { readonly file: BagFile; readonly key: string; readonly isComplete: boolean },
@@ -205,10 +206,11 @@ export class Bag {
 
   /** Stops everything and puts what came so far aside, whoever still holds a claim. */
   async shutDown(): Promise<void> {
+    this.#isShutDown = true
     this.#claims.clear()
     this.#cancelGrace?.()
     this.#streams.stopAll()
-    this.#waiters.fail(new DriveError('interrupted', 'The cache was closed.'))
+    this.#waiters.fail(cacheClosed())
     await this.#streams.ended()
     await this.#content.checked()
     this.#retireWhenIdle()
@@ -239,6 +241,8 @@ export class Bag {
     need: () => Need | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Result> {
+    // The kernel may have many more reads in store: none of them is to wait for what cannot come.
+    if (this.#isShutDown) return Promise.reject(cacheClosed())
     const answer = this.#waiters.wait({ attempt, need }, signal)
     this.#pump()
     return answer
@@ -394,4 +398,8 @@ export class Bag {
       this.#content.retire(isKept)
     }
   }
+}
+
+function cacheClosed(): DriveError {
+  return new DriveError('interrupted', 'The cache was closed.')
 }

@@ -3,7 +3,8 @@ import type { BagId, IntentId } from './ids.ts'
 
 /**
  * Where an intent stands.
- * - `held`: a step of a save; waits for the rename that publishes it, or for `heldUntilMs`
+ * - `held`: a step of a save; waits for the rename that publishes it, or for `heldUntilMs`. A delete that
+ *   may be half of a replacement: a process that dies meanwhile has not promised it
  * - `local`: junk of desktops; stays on this machine
  * - `waiting`: to be sent
  * - `confirmed`: the service did it; kept until the listing agrees
@@ -63,6 +64,8 @@ interface IntentBase {
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure
   readonly confirmedAtMs?: number
+  /** While `held`: when it is let go. */
+  readonly heldUntilMs?: number
 }
 
 /** A promise that the service will have this content under this name. */
@@ -75,8 +78,6 @@ export interface PutIntent extends IntentBase {
   /** True when the content is a folder's zip: it goes to `folders/upload`. */
   readonly isFolder?: boolean
   readonly changes?: FolderChanges
-  /** While `held`: when it is sent all the same. */
-  readonly heldUntilMs?: number
   /** When the last upload was begun: its answer may be lost, so the listing is asked before another. */
   readonly sentAtMs?: number
   /** Bags of this name that were listed before, to recognise ours when an answer is lost. */

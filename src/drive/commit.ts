@@ -133,7 +133,7 @@ export class Committer {
         (intent) =>
           intent.kind === 'delete' &&
           intent.name === name &&
-          intent.phase === 'waiting' &&
+          (intent.phase === 'waiting' || intent.phase === 'held') &&
           !uploader.isRunning(intent.id),
       )
   }
@@ -144,9 +144,7 @@ export class Committer {
       const isMerged =
         intent.replaces.every((bagId) => put.replaces.includes(bagId)) &&
         intent.supersedes.every((id) => put.supersedes.includes(id))
-      if (isMerged) {
-        await this.#deps.outbox.remove(intent.id)
-      }
+      if (isMerged) await this.#deps.outbox.remove(intent.id, intent)
     }
   }
 

@@ -138,7 +138,7 @@ export class Entries {
           : intent,
       )
     for (const intent of expireIntents(snapshot, intents, this.#listingLagMs)) {
-      outbox.remove(intent.id).catch((error: unknown) => {
+      outbox.remove(intent.id, intent).catch((error: unknown) => {
         log.error({ intent: intent.id, error: String(error) }, 'A finished intent stays behind.')
       })
     }

@@ -34,7 +34,7 @@ export type NewContent = Pick<
 >
 
 const NOTHING: Base = { replaces: [], supersedes: [] }
-/** How long an unlink may turn out to be the first half of a replacement. */
+/** How long an unlink may turn out to be the first half of a replacement. Who dies before it is over has promised nothing. */
 const REPLACEMENT_WINDOW_MS = 1_000
 
 /** Unlink and rename in the root. Callers hold the lock of names while these run. */
@@ -77,8 +77,9 @@ export class NameChanges {
         !wasSent(put),
     )
     if (base.replaces.length === 0 && nothingSent) {
-      for (const put of puts) await outbox.remove(put.id)
-      return undefined
+      for (const put of puts) await outbox.remove(put.id, put)
+      // One that the uploader took up meanwhile is still there.
+      if (puts.every((put) => outbox.get(put.id) === undefined)) return undefined
     }
     const now = clock.now()
     const intent: DeleteIntent = {
@@ -86,11 +87,10 @@ export class NameChanges {
       kind: 'delete',
       id: outbox.nextId(),
       name,
-      phase: 'waiting',
       createdAtMs: now,
       replaces: base.replaces,
       supersedes: base.supersedes,
-      ...(mayBeReplaced ? { notBeforeMs: now + REPLACEMENT_WINDOW_MS } : {}),
+      ...phaseOfDelete(now, mayBeReplaced),
     }
     await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
     return intent
@@ -331,6 +331,14 @@ export class NameChanges {
       hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
     })
   }
+}
+
+function phaseOfDelete(
+  nowMs: number,
+  mayBeReplaced: boolean,
+): Pick<DeleteIntent, 'phase' | 'heldUntilMs'> {
+  if (!mayBeReplaced) return { phase: 'waiting' }
+  return { phase: 'held', heldUntilMs: nowMs + REPLACEMENT_WINDOW_MS }
 }
 
 /** What is in it is packed anew, under the new name; an empty one stays on this machine. */

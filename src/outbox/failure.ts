@@ -1,5 +1,5 @@
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
-import type { IntentFailure } from '../domain/intent.ts'
+import type { Intent, IntentFailure } from '../domain/intent.ts'
 
 /** The service will not take it until the person changes something. */
 const WAITS_FOR_USER: ReadonlySet<DriveErrorCode> = new Set([
@@ -10,6 +10,18 @@ const WAITS_FOR_USER: ReadonlySet<DriveErrorCode> = new Set([
   'name-too-long',
   'not-found',
 ])
+
+/** Nothing but the service itself was in the way. */
+const WANT_OF_SERVICE: ReadonlySet<DriveErrorCode> = new Set([
+  'unavailable',
+  'timed-out',
+  'unauthorized',
+])
+
+/** True for a change that can be sent as soon as the service, or its token, is back. */
+export function failedForWantOfService(intent: Intent | undefined): boolean {
+  return intent?.failure !== undefined && WANT_OF_SERVICE.has(intent.failure.code)
+}
 
 /** Describes a failed try for the outbox, `status` and `user.bagfs.state`. */
 export function describeFailure(

@@ -23,6 +23,7 @@ const base = {
   supersedes: z.array(intentId),
   deleted: optional(z.array(z.object({ bagId, atMs: z.number() }))),
   confirmedAtMs: optional(z.number()),
+  heldUntilMs: optional(z.number()),
   failure: optional(
     z.object({
       // Written by this program from DriveErrorCode; a code of a newer version is only shown.
@@ -50,7 +51,6 @@ const putIntent = z.object({
   changes: optional(
     z.object({ base: optional(bagId), start: z.number(), packed: optional(z.number()) }),
   ),
-  heldUntilMs: optional(z.number()),
   sentAtMs: optional(z.number()),
   namesakes: optional(z.array(bagId)),
   bagId: optional(bagId),

@@ -84,16 +84,20 @@ export class Outbox {
     try {
       const intent = parseIntent(await readFile(join(this.#dir, id, INTENT_FILE), 'utf8'))
       if (intent.id !== id) throw new DriveError('corrupt', 'This is the intent of another place.')
+      // A file whose last open copy was on its way to be replaced, or just unlinked: it comes back.
+      if (intent.kind === 'delete' && intent.phase === 'held') return () => this.#forget(id)
       this.#intents.set(intent)
       this.#durable.add(id)
       return undefined
     } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') {
-        return () => rm(join(this.#dir, id), { recursive: true, force: true })
-      }
+      if (systemErrorCode(error) === 'ENOENT') return () => this.#forget(id)
       if (isDriveError(error, 'corrupt')) return () => this.#setAside(id, error)
       throw error
     }
+  }
+
+  async #forget(id: IntentId): Promise<void> {
+    await rm(join(this.#dir, id), { recursive: true, force: true })
   }
 
   async #setAside(id: IntentId, error: unknown): Promise<void> {
@@ -201,10 +205,14 @@ export class Outbox {
     return changed
   }
 
-  /** Forgets an intent and its content. */
-  async remove(id: IntentId): Promise<void> {
+  /**
+   * Forgets an intent and its content. With `as`, what the decision was made on, only while it is still
+   * that: what it was given since (bags to delete, by a handover) would be forgotten with it.
+   */
+  async remove(id: IntentId, as?: Intent): Promise<void> {
     this.#step('remove.begin')
     await this.#queue(id, async () => {
+      if (as !== undefined && this.#intents.get(id) !== as) return
       // The intent goes before its content: a kill in between leaves a draft, not a broken promise.
       await rm(join(this.#dir, id, INTENT_FILE), { force: true })
       this.#step('remove.unlinked')

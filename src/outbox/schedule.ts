@@ -1,5 +1,5 @@
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from '../domain/intent.ts'
+import type { Intent } from '../domain/intent.ts'
 
 /** True when nothing is left to do at the service for this intent. */
 export function isFinished(intent: Intent): boolean {
@@ -44,13 +44,13 @@ export function blockersOf(intent: Intent, around: Surroundings): readonly Inten
 
 /** When a held put or a delayed delete may be sent, in milliseconds since the epoch; 0 is at once. */
 export function dueAtMs(intent: Intent): number {
-  if (intent.kind === 'delete') return intent.notBeforeMs ?? 0
-  return intent.phase === 'held' ? (intent.heldUntilMs ?? Infinity) : 0
+  if (intent.phase === 'held') return intent.heldUntilMs ?? Infinity
+  return intent.kind === 'delete' ? (intent.notBeforeMs ?? 0) : 0
 }
 
-/** A held put whose time has come becomes one to send. */
-export function publish(put: PutIntent): PutIntent {
-  const copy = { ...put, phase: 'waiting' as const }
+/** A held change whose time has come becomes one to send. */
+export function publish<Kind extends Intent>(intent: Kind): Kind {
+  const copy: { heldUntilMs?: number } & Kind = { ...intent, phase: 'waiting' as const }
   delete copy.heldUntilMs
   return copy
 }

@@ -3,7 +3,7 @@ import type { IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../domain/intent.ts'
 import { CarryOut } from './carry-out.ts'
 import { deferred, type Deferred } from './deferred.ts'
-import { backoffMs, describeFailure } from './failure.ts'
+import { backoffMs, describeFailure, failedForWantOfService } from './failure.ts'
 import { findSent } from './lost-answer.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import {
@@ -50,6 +50,8 @@ export class Uploader {
   readonly #jobs = new Map<IntentId, Job>()
   /** When a failed intent is tried again; removed by the next try, or when the intent is gone. */
   readonly #nextTryMs = new Map<IntentId, number>()
+  /** Those of them whose time the service named; removed by the next try, or when the intent is gone. */
+  readonly #askedToWait = new Set<IntentId>()
   /** Puts whose upload may have arrived without us knowing, until they are confirmed or gone. */
   readonly #mayHaveArrived = new Set<IntentId>()
   readonly #publishing = new Set<IntentId>()
@@ -85,9 +87,12 @@ export class Uploader {
     })
   }
 
-  /** Tries everything that failed again now; for a network or a token that came back. */
-  retryAll(): void {
-    this.#nextTryMs.clear()
+  /** The network or the token came back: tries again at once what failed for want of it. */
+  serviceIsBack(): void {
+    for (const id of this.#nextTryMs.keys()) {
+      const isMeant = failedForWantOfService(this.#deps.outbox.get(id))
+      if (isMeant && !this.#askedToWait.has(id)) this.#nextTryMs.delete(id)
+    }
     this.kick()
   }
 
@@ -244,7 +249,7 @@ export class Uploader {
   }
 
   #forgetRemoved(): void {
-    for (const ids of [this.#nextTryMs, this.#mayHaveArrived]) {
+    for (const ids of [this.#nextTryMs, this.#askedToWait, this.#mayHaveArrived]) {
       for (const id of ids.keys()) if (this.#deps.outbox.get(id) === undefined) ids.delete(id)
     }
   }
@@ -267,19 +272,19 @@ export class Uploader {
     })
   }
 
-  /** Lets a held put go; never rejects: when that cannot be written down it is tried again later. */
+  /** Lets a held change go; never rejects: when that cannot be written down it is tried again later. */
   async #publish(id: IntentId): Promise<void> {
     const { outbox, log, clock } = this.#deps
     this.#publishing.add(id)
     try {
       await outbox.update(
         id,
-        (latest) => (latest.kind === 'put' && latest.phase === 'held' ? publish(latest) : latest),
+        (latest) => (latest.phase === 'held' ? publish(latest) : latest),
         this.#settings,
       )
     } catch (error) {
       this.#nextTryMs.set(id, clock.now() + this.#settings.retryMaxMs)
-      log.error({ intent: id, error: String(error) }, 'A held file could not be let go.')
+      log.error({ intent: id, error: String(error) }, 'A held change could not be let go.')
     } finally {
       this.#publishing.delete(id)
       this.kick()
@@ -290,6 +295,7 @@ export class Uploader {
     const running = this.#jobs.get(id)
     if (running !== undefined) return running
     this.#nextTryMs.delete(id)
+    this.#askedToWait.delete(id)
     const abort = new AbortController()
     const confirmed = deferred()
     const job: Job = {
@@ -371,6 +377,7 @@ export class Uploader {
     const retryAfterMs = error instanceof DriveError ? error.facts.retryAfterMs : undefined
     const wait = backoffMs(failure.tries, retryAfterMs, this.#settings, Math.random)
     this.#nextTryMs.set(id, clock.now() + wait)
+    if (retryAfterMs !== undefined) this.#askedToWait.add(id)
     log.warn(
       { intent: id, name: before.name, code: failure.code, tries: failure.tries, wait },
       `A change ${describeFailed(failure)}`,

@@ -9,6 +9,7 @@ export function stateOfIntent(intent: Intent, percent: number | undefined): stri
   if (intent.phase === 'confirmed') return stateOfConfirmed(intent)
   if (intent.phase === 'local') return 'local only'
   if (intent.phase === 'held') {
+    if (intent.kind === 'delete') return 'waiting'
     return isCollecting(intent) ? 'waits for the folder to rest' : 'held: a step of a save'
   }
   if (percent !== undefined) return `uploading ${percent} %`

@@ -9,6 +9,16 @@ interface BreakerSettings {
   readonly longestPauseMs: number
 }
 
+interface BreakerDeps {
+  readonly clock: Clock
+  readonly log: Logger
+  /** Told when the service answers after it had been away for a while, or takes the token again. */
+  readonly onBack?: () => void
+}
+
+/** One failure may be that of a single call; after more in a row the service was away. */
+const AWAY_FAILURES = 2
+
 const DEFAULTS: BreakerSettings = { firstPauseMs: 1_000, longestPauseMs: 10_000 }
 
 /**
@@ -18,7 +28,7 @@ const DEFAULTS: BreakerSettings = { firstPauseMs: 1_000, longestPauseMs: 10_000 
  */
 export function withBreaker(
   service: DriveService,
-  deps: { readonly clock: Clock; readonly log: Logger },
+  deps: BreakerDeps,
   settings: BreakerSettings = DEFAULTS,
 ): DriveService {
   const breaker = new Breaker(deps, settings)
@@ -33,14 +43,14 @@ export function withBreaker(
       breaker.call(options, (guarded) => service.download(bagId, guarded)),
     deleteBag: (bagId, options) =>
       breaker.call(options, (guarded) => service.deleteBag(bagId, guarded)),
-    listFiles: (options) => breaker.call(options, (guarded) => service.listFiles(guarded)),
-    getAccount: (options) => breaker.call(options, (guarded) => service.getAccount(guarded)),
+    listFiles: (options) => breaker.look(options, (guarded) => service.listFiles(guarded)),
+    getAccount: (options) => breaker.look(options, (guarded) => service.getAccount(guarded)),
     close: () => service.close(),
   }
 }
 
 class Breaker {
-  readonly #deps: { readonly clock: Clock; readonly log: Logger }
+  readonly #deps: BreakerDeps
   readonly #settings: BreakerSettings
   /** What the last call without an answer ended with: others end with the same. */
   #found: DriveErrorCode = 'unavailable'
@@ -48,10 +58,28 @@ class Breaker {
   #failures = 0
   #closedUntilMs = 0
   #isTrying = false
+  /** True when the token was refused where everybody may look. */
+  #isRefused = false
 
-  constructor(deps: { readonly clock: Clock; readonly log: Logger }, settings: BreakerSettings) {
+  constructor(deps: BreakerDeps, settings: BreakerSettings) {
     this.#deps = deps
     this.#settings = settings
+  }
+
+  /** A call that changes nothing, and that a good token may always make. */
+  async look<Options extends CallOptions, Result>(
+    options: Options | undefined,
+    task: (options: Options & CallOptions) => Promise<Result>,
+  ): Promise<Result> {
+    try {
+      const result = await this.call(options, task)
+      if (this.#isRefused) this.#deps.onBack?.()
+      this.#isRefused = false
+      return result
+    } catch (error) {
+      if (isDriveError(error, 'unauthorized')) this.#isRefused = true
+      throw error
+    }
   }
 
   /** Asks for admission at once, and again when the call has waited for its turn behind others. */
@@ -97,8 +125,10 @@ class Breaker {
   }
 
   #answered(): void {
-    if (this.#failures > 0) this.#deps.log.info({}, 'The service answers again.')
+    const failures = this.#failures
     this.#failures = 0
+    if (failures > 0) this.#deps.log.info({}, 'The service answers again.')
+    if (failures >= AWAY_FAILURES) this.#deps.onBack?.()
   }
 
   #unanswered(code: DriveErrorCode): void {
@@ -112,8 +142,16 @@ class Breaker {
   }
 }
 
-/** True when nothing came back: no connection, or silence. A slow body of one call says nothing of others. */
+/**
+ * True when nothing came back: nobody took the request, or there was silence. A slow body of one call
+ * says nothing of others, nor does a connection that broke once the request was there: that took no time.
+ */
 function isUnanswered(error: unknown): error is DriveError {
-  if (!isDriveError(error, 'unavailable', 'timed-out')) return false
-  return error.facts.status === undefined && error.facts.notAsked !== true
+  if (!isDriveError(error) || error.facts.status !== undefined) return false
+  if (error.facts.notAsked === true) return false
+  return error.code === 'timed-out' || (error.code === 'unavailable' && !mayBeDone(error))
+}
+
+function mayBeDone({ facts }: DriveError): boolean {
+  return facts.answerLost === true
 }

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount, canMountSmallDisk } from '../support/fuse.ts'
@@ -141,6 +141,34 @@ describe.runIf(canMount())('a download that goes wrong', () => {
         .toBe(`${sumOf(content)}  -\n`)
     },
   )
+})
+
+describe.runIf(canMount())('content that is not what was written here', () => {
+  it('is set aside, with both sums in the log, and downloaded once more before it is an error', async () => {
+    await begin()
+    const first = await bench.mount()
+    await first.sh('head -c 3000 /dev/urandom > ours.bin')
+    await first.leave()
+    clearCache(bench.stateDir)
+    const content = await bench.service.contentOf('ours.bin')
+    const wrong = Buffer.from(content)
+    wrong.writeUInt8(wrong.readUInt8(1_000) ^ 1, 1_000)
+    const { proxy } = bench.service
+    const remove = proxy.add({ match: DOWNLOAD, fault: { wrongByteAt: 1_000 } })
+    const drive = await bench.mount()
+    expect((await drive.fails('cat ours.bin')).stderr).toContain('Input/output error')
+    const downloads = proxy.requests.filter(({ path }) => DOWNLOAD.path.test(path))
+    // Two for each read that the kernel makes of it.
+    expect(downloads.length).toBeGreaterThan(0)
+    expect(downloads.length % 2).toBe(0)
+    remove()
+    const files = readdirSync(bench.stateDir, { recursive: true, encoding: 'utf8' })
+    const aside = files.filter((path) => path.endsWith('.bad'))
+    expect(aside).toHaveLength(1)
+    expect(readFileSync(join(bench.stateDir, aside[0] ?? '')).equals(wrong)).toBe(true)
+    for (const sum of [sumOf(content), sumOf(wrong)]) expect(drive.log).toContain(sum)
+    expect(await drive.sh('sha256sum < ours.bin')).toBe(`${sumOf(content)}  -\n`)
+  })
 })
 
 describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(

@@ -52,6 +52,21 @@ export const OPERATIONS: readonly Operation[] = [
     commands: [`/usr/bin/printf new > ${SAVED}`, `mv ${SAVED} doc`],
     states: [{ doc: 'old' }, { doc: 'old', [SAVED]: 'new' }, { doc: 'new' }],
   },
+  {
+    title: 'delete of an open file',
+    commands: ['exec 3< doc; rm doc; cat <&3'],
+    states: [{ doc: 'old', other: 'other' }, { other: 'other' }],
+  },
+  {
+    title: 'delete of a file that is written',
+    commands: ['exec 3>> doc; printf more >&3; rm doc; printf more >&3'],
+    states: [{ doc: 'old', other: 'other' }, { other: 'other' }],
+  },
+  {
+    title: 'rename over an open file',
+    commands: ['exec 3< taken; mv doc taken; cat <&3'],
+    states: [{ doc: 'old', taken: 'first' }, { taken: 'old' }],
+  },
 ]
 
 export const MODES = ['through', 'back'] as const

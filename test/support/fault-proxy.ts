@@ -1,5 +1,6 @@
 import http from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { LaggingListing } from './lagging-listing.ts'
 
 /** What goes wrong with a request. Several may be given; each acts where it can. */
 export interface Fault {
@@ -37,6 +38,8 @@ export interface Fault {
   readonly noRanges?: boolean
   /** Sends the answer chunked, without Content-Length. */
   readonly noLength?: boolean
+  /** The answer's body has another byte at this offset; its length is right. */
+  readonly wrongByteAt?: number
 }
 
 export interface FaultRule {
@@ -70,6 +73,8 @@ export interface FaultProxy {
   /** Adds a rule (the first that matches acts); returns the function that takes it away. */
   add(rule: FaultRule): () => void
   clear(): void
+  /** From now on the listing shows a change that much later; for accounts that only this proxy changes. */
+  lagListing(ms: number): void
   /** Refuses connections and breaks those that are open; the port stays ours to take again. */
   down(): Promise<void>
   up(): Promise<void>
@@ -85,11 +90,19 @@ export async function startFaultProxy(
   const sockets = new Set<Socket>()
   const requests: SeenRequest[] = []
   let active = rules.map(activate)
+  let lagging: LaggingListing | undefined
   const server = http.createServer((request, response) => {
     const fault = active.find((rule) => rule.takes(request))?.rule.fault
     const seen = record(request, fault)
     requests.push(seen)
-    serve({ target: new URL(target), agent, request, response, fault: fault ?? {}, seen })
+    const changed = async (): Promise<void> => {
+      if (request.method !== 'GET') await lagging?.note(request)
+    }
+    if (lagging?.isAskedBy(request) === true && fault === undefined) {
+      lagging.answer(request, response).catch(() => request.socket.destroy())
+      return
+    }
+    serve({ target: new URL(target), agent, request, response, fault: fault ?? {}, seen, changed })
   })
   server.requestTimeout = 0
   server.on('connection', (socket) => {
@@ -118,6 +131,9 @@ export async function startFaultProxy(
     },
     clear: () => {
       active = []
+    },
+    lagListing: (ms) => {
+      lagging = new LaggingListing(target, ms)
     },
     down,
     up: async () => {
@@ -189,6 +205,8 @@ interface Passage {
   readonly response: http.ServerResponse
   readonly fault: Fault
   readonly seen: SeenRequest
+  /** Awaited when the service has answered, before anybody hears of it. */
+  readonly changed: () => Promise<void>
 }
 
 /** Less than any form of an upload has. */
@@ -224,7 +242,7 @@ function pageAnswer(): NonNullable<Fault['answer']> {
   return { status: 200, headers: { 'content-type': 'text/html; charset=utf-8' }, body: PAGE }
 }
 
-function forward({ target, agent, request, response, fault, seen }: Passage): void {
+function forward({ target, agent, request, response, fault, seen, changed }: Passage): void {
   const headers = { ...request.headers, host: target.host }
   if (fault.noRanges === true) delete headers.range
   const { method } = request
@@ -266,7 +284,8 @@ function forward({ target, agent, request, response, fault, seen }: Passage): vo
     answer.on('error', breakClient)
     if (actAt('answered')) return
     if (fault.loseAnswer === true) {
-      answer.on('end', breakClient).resume()
+      changed().finally(breakClient).catch(breakClient)
+      answer.resume()
       return
     }
     const passOn = (): void => {
@@ -277,8 +296,10 @@ function forward({ target, agent, request, response, fault, seen }: Passage): vo
         request.socket.destroySoon()
       })
     }
-    if (fault.answerLatencyMs === undefined) passOn()
-    else setTimeout(passOn, fault.answerLatencyMs)
+    changed().then(() => {
+      if (fault.answerLatencyMs === undefined) passOn()
+      else setTimeout(passOn, fault.answerLatencyMs)
+    }, breakClient)
   })
 }
 
@@ -307,6 +328,7 @@ function relay(
   const limit = Math.min(fault.cutResponseAfter ?? Infinity, fault.stallResponseAfter ?? Infinity)
   const isCut = limit === fault.cutResponseAfter
   let left = limit
+  let passed = 0
   const stop = (): void => {
     answer.removeAllListeners('data').removeAllListeners('end').resume()
     if (isCut) endClient()
@@ -317,6 +339,9 @@ function relay(
   }
   answer.on('data', (chunk: Buffer) => {
     const part = chunk.subarray(0, Math.min(left, chunk.length))
+    const wrongAt = (fault.wrongByteAt ?? Infinity) - passed
+    if (wrongAt >= 0 && wrongAt < part.length) part.writeUInt8(part.readUInt8(wrongAt) ^ 1, wrongAt)
+    passed += part.length
     left -= part.length
     const hasRoom = response.write(part)
     if (left <= 0) {

@@ -235,6 +235,25 @@ describe('errors', () => {
   })
 })
 
+describe('after the cache was closed', () => {
+  it('whoever still reads hears of it at once, and the service is not asked', async () => {
+    const { cache, service } = await setUp()
+    service.contents.set(A, bytesOf(300_000))
+    service.closeGate(100_000)
+    const reader = cache.open(A)
+    const waiting = expect(readSome(reader, 200_000, 10)).rejects.toMatchObject({
+      code: 'interrupted',
+    })
+    await readSome(reader, 0, 1_000)
+    await cache.close()
+    await waiting
+    const asked = service.requests.length
+    await expect(readSome(reader, 200_000, 10)).rejects.toMatchObject({ code: 'interrupted' })
+    expect(service.requests).toHaveLength(asked)
+    reader.close()
+  })
+})
+
 describe('leaving early', () => {
   it('stops the download after the grace, and keeps the bytes so far', async () => {
     const { cache, service, clock } = await setUp()

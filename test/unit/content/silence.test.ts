@@ -9,7 +9,7 @@ afterEach(cleanUp)
 const A = id('a')
 const MOST_MS = 30_000
 const cut = new DriveError('unavailable', 'The connection was cut.')
-const notAsked = new DriveError('unavailable', 'The service does not answer.', { notAsked: true })
+const notAsked = new DriveError('timed-out', 'The service does not answer.', { notAsked: true })
 
 describe('the silence of a stream', () => {
   it('lets a request wait for its head as long as is left, and for each byte a third of all', () => {
@@ -85,10 +85,18 @@ describe('a reader of a service that is silent', () => {
     service.faults.push({ error: notAsked })
     await expect(readSome(cache.open(A), 0, 1)).rejects.toBe(notAsked)
     expect(service.requests).toHaveLength(1)
+    const gone = new DriveError('unavailable', 'The service does not answer.', { notAsked: true })
+    service.faults.push({ error: gone })
+    expect(
+      await readSome(cache.open(id('b')), 0, 1).catch((error: unknown) => error),
+    ).toMatchObject({
+      code: 'gone',
+    })
+    service.requests.length = 0
     const away = Array.from({ length: 5 }, () => ({ error: notAsked }))
     service.faults.push({ cutAfter: 100_000 }, ...away)
     expect((await readAll(cache.open(A))).equals(content)).toBe(true)
-    expect(service.requests).toHaveLength(8)
+    expect(service.requests).toHaveLength(7)
   })
 
   it('does not wait for a service that asks for more time than there is', async () => {

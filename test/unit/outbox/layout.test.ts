@@ -147,7 +147,7 @@ describe('an outbox of a newer version', () => {
     const before = filesIn(dir)
     await expect(open()).rejects.toMatchObject({
       code: 'unsupported',
-      message: expect.stringMatching(/^[^.\n]*newer version of bagfs[^\n]*\.$/) as string,
+      message: expect.stringMatching(/^[^\n]*newer version of bagfs[^.\n]*\.$/) as string,
     })
     expect(filesIn(dir)).toEqual(before)
   })

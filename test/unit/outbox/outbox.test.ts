@@ -118,6 +118,22 @@ describe('the file of an intent', () => {
 })
 
 describe('the index of intents', () => {
+  it('forgets an intent only as what the decision was made on', async () => {
+    const outbox = await open()
+    const first = put(toId(1))
+    await outbox.add(first, { durable: false })
+    const bag = toBagId('b'.repeat(64))
+    // Both are under way at once: what is handed over meanwhile must not be forgotten.
+    const handover = outbox.update(toId(1), (latest) => ({ ...latest, replaces: [bag] }), {
+      durable: false,
+    })
+    await outbox.remove(toId(1), first)
+    await handover
+    expect(outbox.get(toId(1))?.replaces).toEqual([bag])
+    await outbox.remove(toId(1), outbox.get(toId(1)))
+    expect(outbox.intents()).toEqual([])
+  })
+
   it('agrees with a plain list, whatever is done to it', () => {
     const change = fc.oneof(fc.record({ set: anyIntent }), fc.record({ remove: id }))
     fc.assert(
@@ -206,6 +222,17 @@ describe('the outbox on disk', () => {
       }),
       { numRuns: 40 },
     )
+  })
+
+  it('forgets a delete that may have been half of a replacement', async () => {
+    const first = await open()
+    const removed = { version: 1, kind: 'delete', name: 'name', createdAtMs: 1 } as const
+    const rest = { replaces: [toBagId('bag')], supersedes: [] }
+    const half = { ...removed, ...rest, id: toId(1), phase: 'held', heldUntilMs: 1_001 } as const
+    await first.add(half, { durable: true })
+    await first.add({ ...removed, ...rest, id: toId(2), phase: 'waiting' }, { durable: true })
+    expect((await open()).intents().map((intent) => intent.id)).toEqual([toId(2)])
+    expect(readdirSync(inDir())).toEqual([toId(2)])
   })
 
   it('sets a damaged intent aside with its content, tells where, and goes on', async () => {

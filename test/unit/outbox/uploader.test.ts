@@ -241,7 +241,7 @@ describe('failures', () => {
     const id = await shop.put('a', 'content')
     await expect(shop.uploader.attempt(id)).rejects.toMatchObject({ code })
     expect(putOf(shop, id).failure).toMatchObject({ code, tries: 1, waitsForUser: true })
-    shop.uploader.retryAll()
+    shop.uploader.serviceIsBack()
     expect(await shop.uploader.drain(stop)).toHaveLength(1)
     expect(changes(shop)).toHaveLength(1)
     await shop.uploader.retry(id)
@@ -263,6 +263,28 @@ describe('failures', () => {
     await shop.uploader.retry(left?.id ?? shop.outbox.nextId())
     await shop.uploader.drain(stop)
     expect(await shop.service.contents()).toEqual({ 'new name': 'content' })
+  })
+
+  it('what failed for want of the service is sent as soon as that is back, what it put off is not', async () => {
+    const shop = await openWorkshop(PATIENT)
+    const { proxy } = shop.service
+    const headers = { 'retry-after': '3600' }
+    proxy.add({
+      match: { method: 'POST' },
+      times: 1,
+      fault: { answer: { status: 503, headers } },
+    })
+    const later = await shop.put('later', 'content')
+    await expect(shop.uploader.attempt(later)).rejects.toMatchObject({ code: 'unavailable' })
+    await proxy.down()
+    const soon = await shop.put('soon', 'content')
+    await expect(shop.uploader.attempt(soon)).rejects.toMatchObject({ code: 'unavailable' })
+    await proxy.up()
+    await expect.poll(() => shop.uploader.nextTryAtMs(soon)).toBeGreaterThan(Date.now())
+    shop.uploader.serviceIsBack()
+    await expect.poll(() => shop.outbox.get(soon)?.phase, SLOWLY).toBe('confirmed')
+    expect(shop.outbox.get(later)?.phase).toBe('waiting')
+    expect(shop.service.uploads()).toEqual(['soon'])
   })
 
   it('what waits for the user does not hold up later changes of the name', async () => {

@@ -5,7 +5,10 @@ import { withBreaker } from '../../../src/service/breaker.ts'
 import type { CallOptions, DriveService } from '../../../src/service/drive-service.ts'
 
 /** A service of which only the account can be asked; `answer` says what comes of it. */
-function scripted(answer: (options: CallOptions) => Promise<void>) {
+function scripted(
+  answer: (options: CallOptions) => Promise<void>,
+  onBack: () => void = () => undefined,
+) {
   let nowMs = 0
   let calls = 0
   const getAccount = async (options: CallOptions = {}) => {
@@ -17,7 +20,7 @@ function scripted(answer: (options: CallOptions) => Promise<void>) {
   const service = withBreaker(
     // The other calls go the same way and are not needed here.
     { getAccount } as unknown as DriveService,
-    { clock, log: silentLogger },
+    { clock, log: silentLogger, onBack },
     { firstPauseMs: 100, longestPauseMs: 400 },
   )
   return {
@@ -110,6 +113,48 @@ describe('a breaker', () => {
     itsTurn()
     await expect(third).rejects.toMatchObject({ code: 'timed-out' })
     expect(sent).toBe(2)
+  })
+
+  it('does not mind a connection that broke once the request was there', async () => {
+    const lost = new DriveError('unavailable', 'Cut.', { answerLost: true })
+    const { service, calls } = scripted(() => Promise.reject(lost))
+    for (let each = 0; each < 3; each += 1) await expect(service.getAccount()).rejects.toBe(lost)
+    expect(calls()).toBe(3)
+  })
+
+  it('tells when the service is back that was away for more than one call', async () => {
+    let answer: () => Promise<void> = silence
+    let backs = 0
+    const { service, pass } = scripted(
+      () => answer(),
+      () => (backs += 1),
+    )
+    for (const failures of [1, 2]) {
+      answer = silence
+      for (let each = 0; each < failures; each += 1) {
+        await service.getAccount().catch(() => undefined)
+        pass(1_000)
+      }
+      answer = () => Promise.resolve()
+      await service.getAccount()
+      await service.getAccount()
+      expect(backs).toBe(failures - 1)
+    }
+  })
+
+  it('tells when the token is taken again', async () => {
+    let answer = (): Promise<void> =>
+      Promise.reject(new DriveError('unauthorized', 'No.', { status: 401 }))
+    let backs = 0
+    const { service } = scripted(
+      () => answer(),
+      () => (backs += 1),
+    )
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'unauthorized' })
+    answer = () => Promise.resolve()
+    await service.getAccount()
+    await service.getAccount()
+    expect(backs).toBe(1)
   })
 
   it('tells a caller of its turn', async () => {
