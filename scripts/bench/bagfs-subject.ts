@@ -105,8 +105,9 @@ export class BagfsSubject implements Subject {
 
   /** The zips stay in the cache, what was taken out of them goes; only while nothing is mounted. */
   forgetInflated(): void {
-    for (const account of readdirSync(this.#stateDir)) {
-      rmSync(join(this.#stateDir, account, 'inflated'), { recursive: true, force: true })
+    for (const account of readdirSync(this.#stateDir, { withFileTypes: true })) {
+      if (!account.isDirectory()) continue
+      rmSync(join(this.#stateDir, account.name, 'inflated'), { recursive: true, force: true })
     }
   }
 
