@@ -133,9 +133,10 @@ export class BagStream {
     return !isNotAsked(error) || isDriveError(error, 'unavailable') || this.#gained > 0
   }
 
-  /** What nobody answered for so long is silence, whatever the last try died of. */
+  /** A service that was silent is told as such, with the whole time, whatever the last try died of. */
   #asSilence(error: unknown): unknown {
     if (isDriveError(error) && error.facts.status !== undefined) return error
+    if (!isDriveError(error, 'timed-out') && !this.#silence.isOfService) return error
     const seconds = this.#settings.silenceMs / 1000
     return new DriveError('timed-out', `No byte of the content came in ${seconds} s.`, {
       cause: error,

@@ -14,6 +14,8 @@ export class Silence {
   readonly #mostMs: number
   /** Without a byte before the wait that is under way. */
   #beforeMs = 0
+  /** How much of that went by between two tries. */
+  #pausedMs = 0
   /** Start of that wait, and the most that it can count: a clock may be set meanwhile. */
   #wait: { readonly sinceMs: number; readonly mostMs: number } | undefined
 
@@ -47,13 +49,20 @@ export class Silence {
   /** Bytes are here: the silence is over, and does not count before `answered` while the disk takes them. */
   broken(): void {
     this.#beforeMs = 0
+    this.#pausedMs = 0
     this.#wait = undefined
   }
 
   /** The try is over, or time was spent between two. */
   failed(pausedMs = 0): void {
     this.#beforeMs += this.#waitedMs + pausedMs
+    this.#pausedMs += pausedMs
     this.#wait = undefined
+  }
+
+  /** True when the service was silent for most of the time; false when it refused one try after another. */
+  get isOfService(): boolean {
+    return this.#pausedMs < this.#beforeMs / 2
   }
 
   get #waitedMs(): number {
