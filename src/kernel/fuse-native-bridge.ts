@@ -3,6 +3,7 @@ import { platform } from 'node:os'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Bridge, BridgeDeps, BridgeSettings } from './bridge.ts'
+import { BusyPoll } from './busy-poll.ts'
 import { fuseOperations } from './operations.ts'
 import { PatchedFuse } from './patched-fuse.ts'
 import { Replies } from './replies.ts'
@@ -28,16 +29,18 @@ export class FuseNativeBridge implements Bridge {
 
   async mount(): Promise<void> {
     const { mountpoint, allowOther } = this.#settings
-    const replies = new Replies(this.#deps.log)
+    const busyPoll = new BusyPoll()
+    const replies = new Replies(this.#deps.log, busyPoll)
     const operations = fuseOperations(this.#deps.drive, replies, this.#settings)
-    const fuse = new PatchedFuse(mountpoint, operations, {
+    const options = {
       timeout: false,
       fsname: this.#options(),
       subtype: 'bagfs',
       allowOther,
       autoCache: true,
       defaultPermissions: true,
-    })
+    } as const
+    const fuse = new PatchedFuse(mountpoint, operations, options, busyPoll)
     await new Promise<void>((resolve, reject) => {
       fuse.mount((error) => {
         if (error === null) resolve()

@@ -1,5 +1,6 @@
 import { constants } from 'node:os'
 import Fuse from 'fuse-native'
+import type { BusyPoll } from './busy-poll.ts'
 
 type Signal = (result: number, ...values: readonly unknown[]) => void
 type Handler = (locals: Buffer, opcode: number, ...values: unknown[]) => void
@@ -12,13 +13,21 @@ const MTIME_OFFSET = 112
 
 /**
  * fuse-native with three of its mistakes mended: utimens hands atime twice, and getxattr and
- * listxattr answer more bytes than the caller has room for.
+ * listxattr answer more bytes than the caller has room for. Each call of the kernel is told to `busyPoll`.
  */
 export class PatchedFuse extends Fuse {
-  constructor(mountpoint: string, operations: Partial<Fuse.Operations>, options: Fuse.Options) {
+  constructor(
+    mountpoint: string,
+    operations: Partial<Fuse.Operations>,
+    options: Fuse.Options,
+    busyPoll: BusyPoll,
+  ) {
     super(mountpoint, operations, options)
     const utimens = this._handlers[UTIMENS]
     if (utimens !== undefined) this._handlers[UTIMENS] = withTrueMtime(utimens)
+    for (const [opcode, handler] of this._handlers.entries()) {
+      if (handler !== undefined) this._handlers[opcode] = thenTouch(handler, busyPoll)
+    }
   }
 
   /**
@@ -67,6 +76,13 @@ function fill(room: Buffer, value: Buffer): number {
   if (value.length > room.length) return -constants.errno.ERANGE
   value.copy(room)
   return value.length
+}
+
+function thenTouch(handler: Handler, busyPoll: BusyPoll): Handler {
+  return (...call) => {
+    handler(...call)
+    busyPoll.touch()
+  }
 }
 
 /** The true mtime stands in the native struct; it is taken only where atime is found beside it. */

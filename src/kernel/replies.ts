@@ -1,5 +1,6 @@
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
+import type { BusyPoll } from './busy-poll.ts'
 import { toErrno } from './errno.ts'
 
 /** Answers that programs meet every day: not worth a line in the log. */
@@ -30,9 +31,11 @@ export interface Call {
 /** Runs operations for the kernel: each is logged and answered here, so that none can forget it. */
 export class Replies {
   readonly #log: Logger
+  readonly #busyPoll: BusyPoll
 
-  constructor(log: Logger) {
+  constructor(log: Logger, busyPoll: BusyPoll) {
     this.#log = log
+    this.#busyPoll = busyPoll
   }
 
   /** Answers with what the task resolves with, or with the errno of its error. */
@@ -41,6 +44,9 @@ export class Replies {
       .then(onValue)
       .catch((error: unknown) => {
         call.reply(this.failure(call, error))
+      })
+      .finally(() => {
+        this.#busyPoll.touch()
       })
   }
 
