@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { toBagId } from '../../../src/domain/ids.ts'
@@ -242,4 +242,23 @@ describe('a download', () => {
     // A second one may open while the first is being handed back.
     expect(connections).toBeLessThanOrEqual(2)
   })
+})
+
+it('lets everything else have its turn while a fast download comes in', async () => {
+  const large = Buffer.alloc(32 * 2 ** 20)
+  const server = await scripted((_request, response) => response.end(large))
+  const { body } = await serviceFor(server.url).download(bag)
+  let received = 0
+  body.on('data', (chunk: Buffer) => {
+    received += chunk.length
+  })
+  const inATurn: number[] = []
+  while (!body.readableEnded) {
+    const before = received
+    await nextTurn()
+    inATurn.push(received - before)
+  }
+  expect(received).toBe(large.length)
+  // 256 KiB, and the piece that was under way.
+  expect(Math.max(...inATurn)).toBeLessThanOrEqual(384 * 1024)
 })
