@@ -12,6 +12,12 @@ export interface Attributes {
   readonly ctimeMs: number
 }
 
+/** A name in a directory; `kind` where it is known without asking. */
+export interface DirectoryEntry {
+  readonly name: string
+  readonly kind: Attributes['kind'] | undefined
+}
+
 /** Changes of attributes; what is absent stays as it is. */
 export interface AttributeChanges {
   readonly mode?: number

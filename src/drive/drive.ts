@@ -1,6 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId, HandleId, NodeId } from '../domain/ids.ts'
-import type { AttributeChanges, Attributes, SpaceReport } from './attributes.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry, SpaceReport } from './attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ROOT } from './nodes.ts'
 import type { DriveSettings } from './settings.ts'
@@ -80,8 +80,8 @@ export class Drive {
     await (handle === undefined ? cut() : this.#parts.moved.change(handle, cut))
   }
 
-  /** Names in a directory, without `.` and `..`. */
-  async readDirectory(node: NodeId): Promise<readonly string[]> {
+  /** What is in a directory, without `.` and `..`. */
+  async readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]> {
     return this.#at(node).readDirectory(node)
   }
 

@@ -94,16 +94,16 @@ export class Entries {
     return this.#nodeOf(entry)
   }
 
-  /** Shown names of the root. */
-  *names(): Iterable<string> {
+  /** Shown names of the root; a file that is being written hides the entry of its name. */
+  *listed(): Iterable<{ readonly name: string; readonly entry?: Entry }> {
     const drafts = new Set<string>()
     for (const node of this.#deps.nodes.all()) {
       if (node.isDraft && node.name !== undefined) drafts.add(node.name)
     }
     for (const entry of this.tree().entries()) {
-      if (!drafts.has(entry.shown)) yield entry.shown
+      if (!drafts.has(entry.shown)) yield { name: entry.shown, entry }
     }
-    yield* drafts
+    for (const name of drafts) yield { name }
   }
 
   #nodeOf(entry: Entry): FileNode {

@@ -57,6 +57,12 @@ export class Kinds {
     return this.#deps.facts.get(entry.record.bagId)?.kind === 'folder'
   }
 
+  /** As what an entry shows, or a file that is being written; undefined while that is to be learned. */
+  shown(entry: Entry | undefined): 'file' | 'directory' | undefined {
+    if (this.isFolder(entry)) return 'directory'
+    return this.isLearned(entry) ? 'file' : undefined
+  }
+
   /** True when `learnSoon` would have nothing to wait for. */
   isLearned(entry: Entry | undefined): boolean {
     return entry?.kind !== 'bag' || !this.#isToLearn(entry.record)

@@ -4,7 +4,7 @@ import type { BagId, HandleId, IntentId, NodeId } from '../domain/ids.ts'
 import type { BagFacts } from '../domain/record.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
-import type { AttributeChanges, Attributes } from './attributes.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry } from './attributes.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
 import type { ExtendedAttributes } from './extended.ts'
@@ -106,12 +106,12 @@ export class RootFiles implements Subtree {
     }
   }
 
-  /** Names in a directory, without `.` and `..`. */
-  async readDirectory(id: NodeId): Promise<readonly string[]> {
+  async readDirectory(id: NodeId): Promise<readonly DirectoryEntry[]> {
     if (id !== ROOT) throw new DriveError('not-a-directory', 'This is a file.')
     await this.#deps.entries.fresh()
     await this.#deps.kinds.learnAll(this.#deps.entries.tree())
-    return [...this.#deps.entries.names()]
+    const { entries, kinds } = this.#deps
+    return Array.from(entries.listed(), ({ name, entry }) => ({ name, kind: kinds.shown(entry) }))
   }
 
   /** Makes a file and opens it for reading and writing; an existing one is opened as it is. */

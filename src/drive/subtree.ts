@@ -1,5 +1,5 @@
 import type { HandleId, NodeId } from '../domain/ids.ts'
-import type { AttributeChanges, Attributes } from './attributes.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry } from './attributes.ts'
 
 /** What opening takes. */
 export interface OpenOptions {
@@ -27,8 +27,8 @@ export interface Subtree {
   getAttributes(node: NodeId): Promise<Attributes>
   setAttributes(node: NodeId, changes: AttributeChanges): Promise<void>
   truncate(node: NodeId, length: number, handle?: HandleId): Promise<void>
-  /** Names without `.` and `..`. */
-  readDirectory(node: NodeId): Promise<readonly string[]>
+  /** Without `.` and `..`. */
+  readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]>
   create(parent: NodeId, name: string, mode: number): Promise<Created>
   makeDirectory(parent: NodeId, name: string, mode: number): Promise<void>
   makeSymlink(parent: NodeId, name: string, target: string): Promise<void>

@@ -40,7 +40,11 @@ declare module 'fuse-native' {
       flush(path: string, fd: number, reply: Reply): void
       fsync(path: string, datasync: number, fd: number, reply: Reply): void
       fsyncdir(path: string, datasync: number, fd: number, reply: Reply): void
-      readdir(path: string, reply: (result: number, names?: readonly string[]) => void): void
+      /** With one of its arrays for each name, as PatchedFuse hands them on; fuse-native makes them of stats. */
+      readdir(
+        path: string,
+        reply: (result: number, names?: readonly string[], stats?: readonly Uint32Array[]) => void,
+      ): void
       truncate(path: string, size: number, reply: Reply): void
       ftruncate(path: string, fd: number, size: number, reply: Reply): void
       utimens(path: string, atimeMs: number, mtimeMs: number, reply: Reply): void

@@ -50,6 +50,13 @@ export class PatchedFuse extends Fuse {
     }
   }
 
+  /** Called by fuse-native, which would make an array of its own for each name. */
+  _op_readdir(signal: Signal, path: string): void {
+    this.ops.readdir?.(path, (result, ...listed) => {
+      signal(result, ...listed)
+    })
+  }
+
   /** Called by fuse-native. */
   _op_getxattr(signal: Signal, path: string, name: string, room: Buffer, position: number): void {
     const reply = (result: number, value?: Buffer): void => {

@@ -1,7 +1,7 @@
 import type Fuse from 'fuse-native'
 import { DriveError } from '../domain/errors.ts'
 import type { OperationDeps } from './operation-deps.ts'
-import { toStat, toStatFs } from './stats.ts'
+import { toKindStat, toStat, toStatFs } from './stats.ts'
 
 /** chown's "leave as it is". */
 const UNCHANGED = 0xffff_ffff
@@ -43,8 +43,11 @@ export function statOperations(deps: OperationDeps): Partial<Fuse.Operations> {
       replies.value(
         { operation: 'readdir', path, reply },
         async () => drive.readDirectory(await paths.node(path)),
-        (names) => {
-          reply(0, ['.', '..', ...names])
+        (entries) => {
+          const names = entries.map(({ name }) => name)
+          const kinds = entries.map(({ kind }) => toKindStat(kind))
+          const own = toKindStat('directory')
+          reply(0, ['.', '..', ...names], [own, own, ...kinds])
         },
       )
     },

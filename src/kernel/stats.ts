@@ -9,6 +9,35 @@ const TYPE_BITS: Record<Attributes['kind'], number> = {
   symlink: fsConstants.S_IFLNK,
 }
 
+/** Where fuse-native's arrays of a stat have mode and inode number, and how long they are (its index.js). */
+const MODE_AT = 0
+const INODE_AT = 7
+const STAT_LENGTH = 18
+/** libfuse's own "unknown": programs take the number from stat. */
+const UNKNOWN_INODE = 0xffff_ffff
+
+function kindStat(mode: number): Uint32Array {
+  const stat = new Uint32Array(STAT_LENGTH)
+  stat[MODE_AT] = mode
+  stat[INODE_AT] = UNKNOWN_INODE
+  return stat
+}
+
+const KIND_STATS = {
+  file: kindStat(TYPE_BITS.file),
+  directory: kindStat(TYPE_BITS.directory),
+  symlink: kindStat(TYPE_BITS.symlink),
+  unknown: kindStat(0),
+}
+
+/**
+ * What readdir tells of a name: its kind alone, which spares `find` and its like a stat of each file.
+ * The array is shared: read-only.
+ */
+export function toKindStat(kind: Attributes['kind'] | 'unknown' = 'unknown'): Uint32Array {
+  return KIND_STATS[kind]
+}
+
 export function toStat(attributes: Attributes, settings: BridgeSettings): Fuse.Stat {
   return {
     mode: TYPE_BITS[attributes.kind] | attributes.mode,

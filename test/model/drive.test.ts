@@ -385,7 +385,7 @@ class User {
     for (const path of inside) await this.#remove(path)
     const top = await this.#drive.parent(folder)
     const node = await this.#drive.node(folder)
-    for (const name of await drive.readDirectory(node)) await drive.removeDirectory(node, name)
+    for (const { name } of await drive.readDirectory(node)) await drive.removeDirectory(node, name)
     await drive.removeDirectory(top.parent, top.name)
   }
 

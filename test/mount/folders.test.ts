@@ -5,6 +5,21 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 
+/** Prints directory, name and `d_type` of what readdir(3) tells of each directory. */
+const DIRECTORY_TYPES = `
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.opendir.restype = libc.readdir.restype = ctypes.c_void_p
+libc.readdir.argtypes = [ctypes.c_void_p]
+for path in sys.argv[1:]:
+    directory, lines = libc.opendir(path.encode()), []
+    while entry := libc.readdir(directory):
+        kind = ctypes.c_ubyte.from_address(entry + 18).value
+        lines.append((ctypes.string_at(entry + 19).decode(), kind))
+    for name, kind in sorted(lines):
+        if name not in (".", ".."): print(path, name, kind)
+`
+
 describe.runIf(canMount())('folders of a mounted drive', () => {
   let bench: Bench
   let drive: MountedDrive
@@ -57,6 +72,17 @@ describe.runIf(canMount())('folders of a mounted drive', () => {
     await drive.leave()
     expect(uploadedFolders()).toHaveLength(1)
     expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['F'])
+  })
+
+  it('readdir tells the kinds, so that find need not ask for each file', async () => {
+    await mount()
+    await drive.sh('mkdir -p F/sub; echo one > F/one.txt; ln -s one.txt F/link; echo a > plain')
+    const lines = await drive.sh(`python3 -c '${DIRECTORY_TYPES}' . F .bagfs`)
+    expect(lines.trim().split('\n')).toEqual([
+      ...['. F 4', '. plain 8'],
+      ...['F link 10', 'F one.txt 8', 'F sub 4'],
+      ...['.bagfs outbox 4', '.bagfs status 8', '.bagfs status.json 8'],
+    ])
   })
 
   it('shows a folder bag of somebody else as a directory, also under NAME.zip', async () => {

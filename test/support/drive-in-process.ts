@@ -167,9 +167,9 @@ export class DriveInProcess {
   async tree(): Promise<Record<string, string | null>> {
     const found: Record<string, string | null> = {}
     const visit = async (node: NodeId, prefix: string): Promise<void> => {
-      const names = await this.drive.readDirectory(node)
-      if (names.length === 0 && prefix !== '') found[prefix.slice(0, -1)] = null
-      for (const name of names) {
+      const entries = await this.drive.readDirectory(node)
+      if (entries.length === 0 && prefix !== '') found[prefix.slice(0, -1)] = null
+      for (const { name } of entries) {
         const attributes = await this.drive.lookup(node, name)
         if (attributes.kind === 'directory') await visit(attributes.node, `${prefix}${name}/`)
         else found[prefix + name] = await this.read(prefix + name)

@@ -4,7 +4,7 @@ import type { HandleId, NodeId } from '../../domain/ids.ts'
 import type { PutIntent } from '../../domain/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
-import type { AttributeChanges, Attributes } from '../attributes.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry } from '../attributes.ts'
 import type { Committer } from '../commit.ts'
 import type { Entries } from '../entries.ts'
 import type { ExtendedAttributes } from '../extended.ts'
@@ -116,9 +116,10 @@ export class Folders implements Subtree {
     }
   }
 
-  async readDirectory(node: NodeId): Promise<readonly string[]> {
+  async readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]> {
     const { open, item } = await this.#deps.folders.directory(node)
-    return [...(await open.folder.children(item)).keys()]
+    const children = await open.folder.children(item)
+    return Array.from(children, ([name, { type }]) => ({ name, kind: type }))
   }
 
   async create(parent: NodeId, name: string, mode: number): Promise<Created> {

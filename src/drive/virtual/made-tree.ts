@@ -1,7 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { HandleId, NodeId } from '../../domain/ids.ts'
-import type { Attributes } from '../attributes.ts'
+import type { Attributes, DirectoryEntry } from '../attributes.ts'
 import type { Created, OpenOptions, Subtree } from '../subtree.ts'
 import { KeptContent, type SharedContent } from './kept-content.ts'
 import type { MadeDirectory, MadeEntry, MadeFile } from './made-entry.ts'
@@ -80,8 +80,11 @@ export class MadeTree implements Subtree {
       : fileAttributes(node, await node.kept.tell())
   }
 
-  readDirectory(id: NodeId): Promise<readonly string[]> {
-    return Promise.resolve().then(() => this.#directory(id).entry.names())
+  readDirectory(id: NodeId): Promise<readonly DirectoryEntry[]> {
+    return Promise.resolve().then(() => {
+      const { entry } = this.#directory(id)
+      return entry.names().map((name) => ({ name, kind: entry.find(name)?.kind }))
+    })
   }
 
   async open(id: NodeId, options: OpenOptions): Promise<HandleId> {

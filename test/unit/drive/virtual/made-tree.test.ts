@@ -47,7 +47,10 @@ describe('a made-up tree', () => {
       () => 5,
     )
     const tree = grow({ file, inner: fixedDirectory(new Map([['deep', file]])) }, clock)
-    expect(await tree.readDirectory(tree.top)).toEqual(['file', 'inner'])
+    expect(await tree.readDirectory(tree.top)).toEqual([
+      { name: 'file', kind: 'file' },
+      { name: 'inner', kind: 'directory' },
+    ])
     const inner = await tree.lookup(tree.top, 'inner')
     expect(inner.kind).toBe('directory')
     const deep = await tree.lookup(inner.node, 'deep')
