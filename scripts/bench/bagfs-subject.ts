@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { HEAP_ARGUMENTS } from '../../src/cli/tune-heap.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { BagId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
@@ -76,6 +77,8 @@ export class BagfsSubject implements Subject {
     const path = mkdtempSync(join(this.#places.disk, 'bagfs-drive-'))
     const profile = process.env['BENCH_PROFILE']
     const args = [
+      // As a background mount runs.
+      ...HEAP_ARGUMENTS,
       ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
       ...[MAIN, 'mount', path, '--foreground', '--url', options.url ?? this.#url],
       ...['--token-file', this.#tokenFile, '--state-dir', this.#stateDir],

@@ -5,6 +5,7 @@ import { DriveError } from '../domain/errors.ts'
 import type { Failure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
 import { openMountLog } from './mount-log.ts'
+import { HEAP_ARGUMENTS } from './tune-heap.ts'
 
 /** The hidden command of the process that runs a background mount. */
 export const DRIVE_PROCESS_COMMAND = 'drive-process'
@@ -31,7 +32,7 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
     const child = spawn(
       process.execPath,
       // The mountpoint is for people who look at the list of processes.
-      [...process.execArgv, mainPath(), DRIVE_PROCESS_COMMAND, mountpoint],
+      [...HEAP_ARGUMENTS, ...process.execArgv, mainPath(), DRIVE_PROCESS_COMMAND, mountpoint],
       { detached: true, cwd: '/', stdio: ['ignore', file.fd, file.fd, 'ipc'] },
     )
     const report = await hearReport(child, job, logPath)

@@ -1,6 +1,12 @@
 import { setFlagsFromString } from 'node:v8'
 
 /**
+ * Arguments of node for a process that runs a drive; they cannot be set later. What a drive allocates for
+ * one call dies with it, so a young generation of 1 MB will do: 20 MB less memory, at the same speed.
+ */
+export const HEAP_ARGUMENTS: readonly string[] = ['--max-semi-space-size=1']
+
+/**
  * Makes the collector of a drive run less often. Each block that the kernel reads counts as external
  * memory, which without this had V8 mark the whole heap 25 times while 512 MiB went by: a sixth of the
  * time of a first read. 300 lets the heap grow to four times of what is alive, V8's own upper bound.
