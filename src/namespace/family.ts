@@ -30,7 +30,11 @@ export function familyOf(shown: string): string {
  * Names the members of a family. For each plain name the newest candidate has it. The older ones
  * get the head of their id, longer for those whose name somebody else has or wants too.
  */
-export function nameFamily(candidates: Iterable<Candidate>): ReadonlyMap<string, Entry> {
+export function nameFamily(candidates: readonly Candidate[]): ReadonlyMap<string, Entry> {
+  const [only] = candidates
+  if (only !== undefined && candidates.length === 1) {
+    return new Map([[only.plain, toEntry(only, only.plain)]])
+  }
   const named = new Map<string, Entry>()
   const older: Candidate[] = []
   for (const group of groupByPlain(candidates)) {
