@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { driveStatus, type DriveStatus } from '../../src/control/protocol.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive, type Outcome } from '../support/mounted-drive.ts'
+import { unpackFolder } from '../support/unpacked.ts'
 
 const UPLOAD = { method: 'POST', path: /upload$/ }
 const REFUSED = {
@@ -272,6 +273,22 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await drive.sh('cat .bagfs/status')).toContain('waits for the folder to rest')
     expect(await bagfs('sync', join(bench.mountpoint, 'docs', 'a.txt'))).toMatchObject({ code: 0 })
     expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['docs'])
+    expect((await jsonOf(drive)).outbox).toEqual([])
+  })
+
+  it('sends in sync what came into a folder after its zip was on its way', async () => {
+    const drive = await mount('--folder-settle', '100ms')
+    const uploads = (): number =>
+      bench.service.proxy.requests.filter(({ method }) => method === 'POST').length
+    bench.service.proxy.add({ match: { method: 'POST' }, times: 1, fault: { latencyMs: 1_000 } })
+    await drive.sh('mkdir docs; echo one > docs/a.txt')
+    await expect.poll(uploads).toBe(1)
+    await drive.sh('echo two > docs/b.txt')
+    expect(await bagfs('sync', join(bench.mountpoint, 'docs'))).toMatchObject({ code: 0 })
+    expect(bench.service.uploads()).toHaveLength(2)
+    const target = join(bench.dir, 'unpacked')
+    await unpackFolder(bench.service, 'docs', target)
+    expect(await drive.sh(`cat ${target}/*`)).toBe('one\ntwo\n')
     expect((await jsonOf(drive)).outbox).toEqual([])
   })
 
