@@ -1,5 +1,6 @@
 import type { BagCache } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
+import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
@@ -40,8 +41,8 @@ export class Kinds {
   readonly #deps: KindsDeps
   /** Probes under way or waiting, by bag; each removes itself. */
   readonly #probes = new Map<BagId, Promise<void>>()
-  /** Bags whose probe failed, with the time of another try; bounded by the listing. */
-  readonly #failed = new Map<BagId, number>()
+  /** Bags whose probe failed, why, and when it is tried again; bounded by the listing. */
+  readonly #failed = new Map<BagId, { readonly untilMs: number; readonly error: unknown }>()
   readonly #queue: (() => void)[] = []
   readonly #abort = new AbortController()
   #running = 0
@@ -76,6 +77,20 @@ export class Kinds {
     await this.#wait([probe], LOOKUP_WAIT_MS)
   }
 
+  /**
+   * Learns the kind of one entry before it is changed, however long that takes: a folder that still
+   * counts as a file must not be written over, or stored again as one. Rejects with what was in the way.
+   */
+  async learnForChange(entry: Entry | undefined): Promise<void> {
+    if (entry?.kind !== 'bag') return
+    const { bagId } = entry.record
+    this.#failed.delete(bagId)
+    await this.#probe(entry.record)
+    const failure = this.#failed.get(bagId)
+    // Content that is gone at the service is neither, and nobody will ever know.
+    if (failure !== undefined && !isDriveError(failure.error, 'gone')) throw failure.error
+  }
+
   /** Begins to learn the kinds of all entries, and waits a small bounded time. */
   async learnAll(tree: Tree): Promise<void> {
     const probes: Promise<void>[] = []
@@ -89,7 +104,7 @@ export class Kinds {
 
   close(): void {
     this.#abort.abort()
-    this.#queue.length = 0
+    for (const next of this.#queue.splice(0)) next()
   }
 
   /** Undefined when nothing is to be learned. */
@@ -107,7 +122,7 @@ export class Kinds {
   #isToLearn({ bagId, name }: BagRecord): boolean {
     if (this.#deps.facts.get(bagId)?.kind !== undefined) return false
     if (kindFromName(name) !== undefined) return false
-    return (this.#failed.get(bagId) ?? 0) <= this.#deps.clock.now()
+    return (this.#failed.get(bagId)?.untilMs ?? 0) <= this.#deps.clock.now()
   }
 
   async #look({ bagId, name }: BagRecord): Promise<void> {
@@ -121,7 +136,7 @@ export class Kinds {
       this.#failed.delete(bagId)
       this.#deps.onKind(name)
     } catch (error) {
-      this.#failed.set(bagId, this.#deps.clock.now() + RETRY_MS)
+      this.#failed.set(bagId, { untilMs: this.#deps.clock.now() + RETRY_MS, error })
       this.#deps.log.debug({ bagId, error: String(error) }, 'The kind of a bag is not known yet.')
     } finally {
       this.#running -= 1

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -74,5 +74,38 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
     await drive.sh('setfattr -n user.bagfs.kind -v folder plain')
     await isFolder('plain')
     expect(bench.service.uploads()).toHaveLength(2)
+  })
+
+  it('is no file to whoever changes it before its head is here', { timeout: 60_000 }, async () => {
+    const names = ['Moved', 'Written', 'Removed', 'Replaced', 'Inside']
+    for (const name of names) await bench.service.upload(name, zip)
+    drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '50ms')
+    await drive.sh('mkdir F; echo f > f.txt; echo g > F/g')
+    await drive.leave()
+    rmSync(bench.stateDir, { recursive: true })
+    bench.service.proxy.add({
+      match: { method: 'GET', path: /download/ },
+      fault: { latencyMs: 2 * SLOW },
+    })
+    drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '50ms')
+    const isRefused = async (command: string): Promise<void> => {
+      expect((await drive.fails(command)).stderr).toContain('Is a directory')
+    }
+    await Promise.all([
+      drive.sh('mv Moved Other'),
+      isRefused('echo x > Written'),
+      isRefused('rm Removed'),
+      isRefused("python3 -c \"import os; os.rename('f.txt', 'Replaced')\""),
+    ])
+    bench.service.proxy.clear()
+    const shown = 'F/\nInside/\nOther/\nRemoved/\nReplaced/\nWritten/\nf.txt\n'
+    await expect.poll(() => drive.sh('ls -F'), LONG).toBe(shown)
+    expect(await drive.sh('cat */one.txt; mv Inside F/in; cat F/in/sub/two.txt')).toBe(
+      `${'one'.repeat(5)}two`,
+    )
+    await drive.leave()
+    rmSync(bench.stateDir, { recursive: true })
+    drive = await bench.mount()
+    expect(await drive.sh('cat Other/one.txt F/in/one.txt')).toBe('oneone')
   })
 })
