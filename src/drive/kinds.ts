@@ -4,7 +4,7 @@ import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
-import { kindFromHead, kindFromName } from '../folder/detect.ts'
+import { kindFromHead, kindFromName, type BagKind } from '../folder/detect.ts'
 import type { Entry } from '../namespace/entry.ts'
 import type { Tree } from '../namespace/tree.ts'
 
@@ -32,6 +32,8 @@ const CROWD = 8
 const LISTING_PROBES = 64
 /** A bag that could not be probed is a file for this long. */
 const RETRY_MS = 60_000
+/** How long a kernel trusts what it was told of a file, and a little more. */
+const TRUSTED_MS = 1_100
 
 /**
  * Whether a bag is a file or a folder, which its record does not say (DESIGN "Kinds"): what is known,
@@ -43,6 +45,8 @@ export class Kinds {
   readonly #probes = new Map<BagId, Promise<void>>()
   /** Bags whose probe failed, why, and when it is tried again; bounded by the listing. */
   readonly #failed = new Map<BagId, { readonly untilMs: number; readonly error: unknown }>()
+  /** Bags that showed as the other kind, and until when a kernel may go by that; bounded by the listing. */
+  readonly #corrected = new Map<BagId, number>()
   readonly #queue: (() => void)[] = []
   readonly #abort = new AbortController()
   #running = 0
@@ -58,10 +62,24 @@ export class Kinds {
     return this.#deps.facts.get(entry.record.bagId)?.kind === 'folder'
   }
 
-  /** As what an entry shows, or a file that is being written; undefined while that is to be learned. */
+  /**
+   * As what an entry shows, or a file that is being written; undefined while that is to be learned, or
+   * was a moment ago: the kernel must not be told one thing by `ls` and remember another of `stat`.
+   */
   shown(entry: Entry | undefined): 'file' | 'directory' | undefined {
+    const corrected = entry?.kind === 'bag' ? this.#corrected.get(entry.record.bagId) : undefined
+    if (corrected !== undefined && corrected > this.#deps.clock.now()) return undefined
     if (this.isFolder(entry)) return 'directory'
     return this.isLearned(entry) ? 'file' : undefined
+  }
+
+  /** What a bag is from now on. */
+  set(bagId: BagId, kind: BagKind): void {
+    const { facts, clock } = this.#deps
+    if ((facts.get(bagId)?.kind ?? 'file') !== kind) {
+      this.#corrected.set(bagId, clock.now() + TRUSTED_MS)
+    }
+    facts.learn(bagId, { kind })
   }
 
   /** True when `learnSoon` would have nothing to wait for. */
@@ -130,9 +148,7 @@ export class Kinds {
     try {
       const head = await this.#deps.cache.head(bagId, HEAD_BYTES, this.#abort.signal)
       const { bytes, contentType, fileName } = head
-      this.#deps.facts.learn(bagId, {
-        kind: kindFromHead({ bytes, contentType, fileName, recordName: name }),
-      })
+      this.set(bagId, kindFromHead({ bytes, contentType, fileName, recordName: name }))
       this.#failed.delete(bagId)
       this.#deps.onKind(name)
     } catch (error) {

@@ -54,6 +54,26 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
     await isFolder('Unknown')
   })
 
+  it('is never told as a directory by readdir while stat still tells a file', async () => {
+    await bench.service.upload('Unknown', zip)
+    bench.service.proxy.add({
+      match: { method: 'GET', path: /download/ },
+      times: 1,
+      fault: { latencyMs: SLOW },
+    })
+    drive = await bench.mount('--listing-ttl', '50ms')
+    const program = `
+import os, stat
+def look():
+    told = next(os.scandir('.')).is_dir(follow_symlinks=False)
+    return told, stat.S_ISDIR(os.lstat('Unknown').st_mode)
+assert look() == (False, False)
+while not (seen := look())[0]: pass
+print(*seen)`
+    // Beside the wait of the look-up the kernel remembers what it was told for another second.
+    expect(await drive.sh(`python3 -c "${program}"`)).toBe('True True\n')
+  })
+
   it('goes from file to folder and back as the user says', async () => {
     await bench.service.upload('it.zip', zip)
     drive = await bench.mount('--listing-ttl', '50ms')
