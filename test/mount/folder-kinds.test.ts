@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { FileRecordWire } from '../../src/service/wire.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 
@@ -52,6 +53,27 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
       `regular file ${zip.length}\n1\n`,
     )
     await isFolder('Unknown')
+  })
+
+  it('keeps ls waiting a moment only, also when there are 1,000 of them', async () => {
+    await bench.close()
+    const extraRecords = (): readonly FileRecordWire[] =>
+      Array.from({ length: 1_000 }, (_, index) => ({
+        filename: `bag ${index}`,
+        size: 100,
+        uploaded_at: 1_700_000_000,
+        description: '',
+        bag_id: index.toString(16).padStart(64, '0'),
+      }))
+    bench = await Bench.start({ extraRecords })
+    const match = { method: 'GET', path: /download/ }
+    bench.service.proxy.add({ match, fault: { latencyMs: SLOW } })
+    drive = await bench.mount('--listing-ttl', '60s')
+    const began = performance.now()
+    expect(await drive.sh('ls -l | wc -l')).toBe('1001\n')
+    expect(performance.now() - began).toBeLessThan(2 * SLOW)
+    const probes = bench.service.proxy.requests.filter(({ path }) => match.path.test(path))
+    expect(probes.length).toBeLessThan(20)
   })
 
   it('is never told as a directory by readdir while stat still tells a file', async () => {
