@@ -60,10 +60,14 @@ export async function askToSync(
 ): Promise<readonly OutboxItem[]> {
   const { name } = options
   const query = name === undefined ? '' : `?${new URLSearchParams({ name }).toString()}`
-  for await (const event of eventsOf(socketPath, `/sync${query}`, syncEvent)) {
-    if (event.type === 'synced') return event.left
-    if (event.type === 'refused') throw toError(event)
-    options.onProgress(event.waiting)
+  try {
+    for await (const event of eventsOf(socketPath, `/sync${query}`, syncEvent)) {
+      if (event.type === 'synced') return event.left
+      if (event.type === 'refused') throw toError(event)
+      options.onProgress(event.waiting)
+    }
+  } catch (error) {
+    if (!isDead(error)) throw error
   }
   throw left()
 }

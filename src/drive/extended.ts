@@ -61,7 +61,7 @@ export class ExtendedAttributes {
       throw new DriveError('invalid', 'A kind is "file" or "folder".')
     }
     if (bagId === undefined) throw new DriveError('busy', 'This file is not stored yet.')
-    this.#deps.facts.learn(bagId, { kind: value })
+    this.#deps.kinds.set(bagId, value)
     this.#deps.onKind()
   }
 

@@ -1,9 +1,10 @@
 import type { BagCache } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
+import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
-import { kindFromHead, kindFromName } from '../folder/detect.ts'
+import { kindFromHead, kindFromName, type BagKind } from '../folder/detect.ts'
 import type { Entry } from '../namespace/entry.ts'
 import type { Tree } from '../namespace/tree.ts'
 
@@ -31,6 +32,8 @@ const CROWD = 8
 const LISTING_PROBES = 64
 /** A bag that could not be probed is a file for this long. */
 const RETRY_MS = 60_000
+/** How long a kernel trusts what it was told of a file, and a little more. */
+const TRUSTED_MS = 1_100
 
 /**
  * Whether a bag is a file or a folder, which its record does not say (DESIGN "Kinds"): what is known,
@@ -40,8 +43,10 @@ export class Kinds {
   readonly #deps: KindsDeps
   /** Probes under way or waiting, by bag; each removes itself. */
   readonly #probes = new Map<BagId, Promise<void>>()
-  /** Bags whose probe failed, with the time of another try; bounded by the listing. */
-  readonly #failed = new Map<BagId, number>()
+  /** Bags whose probe failed, why, and when it is tried again; bounded by the listing. */
+  readonly #failed = new Map<BagId, { readonly untilMs: number; readonly error: unknown }>()
+  /** Bags that showed as the other kind, and until when a kernel may go by that; bounded by the listing. */
+  readonly #corrected = new Map<BagId, number>()
   readonly #queue: (() => void)[] = []
   readonly #abort = new AbortController()
   #running = 0
@@ -57,10 +62,24 @@ export class Kinds {
     return this.#deps.facts.get(entry.record.bagId)?.kind === 'folder'
   }
 
-  /** As what an entry shows, or a file that is being written; undefined while that is to be learned. */
+  /**
+   * As what an entry shows, or a file that is being written; undefined while that is to be learned, or
+   * was a moment ago: the kernel must not be told one thing by `ls` and remember another of `stat`.
+   */
   shown(entry: Entry | undefined): 'file' | 'directory' | undefined {
+    const corrected = entry?.kind === 'bag' ? this.#corrected.get(entry.record.bagId) : undefined
+    if (corrected !== undefined && corrected > this.#deps.clock.now()) return undefined
     if (this.isFolder(entry)) return 'directory'
     return this.isLearned(entry) ? 'file' : undefined
+  }
+
+  /** What a bag is from now on. */
+  set(bagId: BagId, kind: BagKind): void {
+    const { facts, clock } = this.#deps
+    if ((facts.get(bagId)?.kind ?? 'file') !== kind) {
+      this.#corrected.set(bagId, clock.now() + TRUSTED_MS)
+    }
+    facts.learn(bagId, { kind })
   }
 
   /** True when `learnSoon` would have nothing to wait for. */
@@ -76,6 +95,20 @@ export class Kinds {
     await this.#wait([probe], LOOKUP_WAIT_MS)
   }
 
+  /**
+   * Learns the kind of one entry before it is changed, however long that takes: a folder that still
+   * counts as a file must not be written over, or stored again as one. Rejects with what was in the way.
+   */
+  async learnForChange(entry: Entry | undefined): Promise<void> {
+    if (entry?.kind !== 'bag') return
+    const { bagId } = entry.record
+    this.#failed.delete(bagId)
+    await this.#probe(entry.record)
+    const failure = this.#failed.get(bagId)
+    // Content that is gone at the service is neither, and nobody will ever know.
+    if (failure !== undefined && !isDriveError(failure.error, 'gone')) throw failure.error
+  }
+
   /** Begins to learn the kinds of all entries, and waits a small bounded time. */
   async learnAll(tree: Tree): Promise<void> {
     const probes: Promise<void>[] = []
@@ -89,7 +122,7 @@ export class Kinds {
 
   close(): void {
     this.#abort.abort()
-    this.#queue.length = 0
+    for (const next of this.#queue.splice(0)) next()
   }
 
   /** Undefined when nothing is to be learned. */
@@ -107,7 +140,7 @@ export class Kinds {
   #isToLearn({ bagId, name }: BagRecord): boolean {
     if (this.#deps.facts.get(bagId)?.kind !== undefined) return false
     if (kindFromName(name) !== undefined) return false
-    return (this.#failed.get(bagId) ?? 0) <= this.#deps.clock.now()
+    return (this.#failed.get(bagId)?.untilMs ?? 0) <= this.#deps.clock.now()
   }
 
   async #look({ bagId, name }: BagRecord): Promise<void> {
@@ -115,13 +148,11 @@ export class Kinds {
     try {
       const head = await this.#deps.cache.head(bagId, HEAD_BYTES, this.#abort.signal)
       const { bytes, contentType, fileName } = head
-      this.#deps.facts.learn(bagId, {
-        kind: kindFromHead({ bytes, contentType, fileName, recordName: name }),
-      })
+      this.set(bagId, kindFromHead({ bytes, contentType, fileName, recordName: name }))
       this.#failed.delete(bagId)
       this.#deps.onKind(name)
     } catch (error) {
-      this.#failed.set(bagId, this.#deps.clock.now() + RETRY_MS)
+      this.#failed.set(bagId, { untilMs: this.#deps.clock.now() + RETRY_MS, error })
       this.#deps.log.debug({ bagId, error: String(error) }, 'The kind of a bag is not known yet.')
     } finally {
       this.#running -= 1

@@ -97,6 +97,7 @@ export class RootFiles implements Subtree {
       await this.#deps.files.truncate(node, length)
       return
     }
+    await this.#refuseFolderNow(node)
     const opened = await this.#deps.files.open(node, { writable: true, truncate: length === 0 })
     try {
       if (length !== 0) await this.#deps.files.truncate(node, length)
@@ -119,6 +120,7 @@ export class RootFiles implements Subtree {
     this.#refuseNotRoot(parent)
     refuseTrash(name)
     await this.#deps.entries.fresh()
+    await this.learnForChange(name)
     return this.#deps.names.run('names', async () => {
       const existing = this.#deps.entries.resolve(name)
       if (existing === undefined) checkTypedName(name)
@@ -139,7 +141,9 @@ export class RootFiles implements Subtree {
 
   async open(id: NodeId, options: OpenOptions): Promise<HandleId> {
     if (id === ROOT) throw new DriveError('is-a-directory', 'This is a directory.')
-    const handle = await this.#deps.files.open(this.#node(id), options)
+    const node = this.#node(id)
+    if (options.writable || options.truncate) await this.#refuseFolderNow(node)
+    const handle = await this.#deps.files.open(node, options)
     return handle.id
   }
 
@@ -181,6 +185,8 @@ export class RootFiles implements Subtree {
   ): Promise<NodeId> {
     this.#refuseNotRoot(parent)
     const node = await this.find(name)
+    // What cannot be read can be removed all the same.
+    await this.learnForChange(name).catch(() => undefined)
     this.#refuseFolder(node)
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.unlink(node, options),
@@ -196,6 +202,7 @@ export class RootFiles implements Subtree {
     refuseTrash(newName)
     this.#refuseNotRoot(parent)
     const node = await this.find(name)
+    for (const each of [name, newName]) await this.learnForChange(each)
     if (node.entry?.kind === 'pending' && node.entry.intent.changes !== undefined) {
       await this.#deps.uploader.finished(node.entry.intent.id)
     }
@@ -306,6 +313,16 @@ export class RootFiles implements Subtree {
       this.#deps.changes.describe(node, value),
     )
     if (intent !== undefined) await this.settleOrRevert(intent.id, true)
+  }
+
+  /** Learns whether a name stands for a file or a folder, see `Kinds`. */
+  async learnForChange(name: string): Promise<void> {
+    await this.#deps.kinds.learnForChange(this.#deps.entries.resolve(name)?.entry)
+  }
+
+  async #refuseFolderNow(node: FileNode): Promise<void> {
+    await this.#deps.kinds.learnForChange(node.entry)
+    this.#refuseFolder(node)
   }
 
   /** The node of a name; rejects `not-found`. */

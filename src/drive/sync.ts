@@ -30,6 +30,8 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   const { files, folders, folderUploads, outbox, uploader } = deps
   await files.commitAll()
   await folders.commitAll()
+  const intents = outbox.intents().filter((intent) => isNamed(intent, name))
+  const underWay = new Set(intents.filter(({ id }) => uploader.isRunning(id)).map(({ id }) => id))
   const ids = new Set<IntentId>(await folderUploads.publish(name))
   for (const intent of outbox.intents()) {
     if (isNamed(intent, name) && (isToSend(intent) || isHeldFile(intent))) ids.add(intent.id)
@@ -37,8 +39,10 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   const failures: unknown[] = []
   const send = async (id: IntentId): Promise<void> => {
     try {
-      await uploader.attempt(id)
-      await uploader.finished(id)
+      await attemptWhole(uploader, id)
+      // That zip was packed before: what came into the folder since goes with the next.
+      const next = underWay.has(id) ? await folderUploads.publishAgain(id) : undefined
+      if (next !== undefined) await attemptWhole(uploader, next)
     } catch (error) {
       failures.push(error)
     }
@@ -46,6 +50,11 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   const queue = new PQueue({ concurrency: AT_ONCE })
   await queue.addAll([...ids].map((id) => () => send(id)))
   if (failures.length > 0) throw failures[0]
+}
+
+async function attemptWhole(uploader: Uploader, id: IntentId): Promise<void> {
+  await uploader.attempt(id)
+  await uploader.finished(id)
 }
 
 /** Several entries of one name differ by a mark that only the drive shows: all of them are meant. */

@@ -1,6 +1,7 @@
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { crc32, createDeflateRaw, deflateRaw } from 'node:zlib'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import { throwIfAborted } from './abort.ts'
 import { dataRange } from './archive.ts'
 import type { DataRange } from './archive.ts'
@@ -137,7 +138,22 @@ function packDeflated(item: PlanItem, file: FileContent, signal: AbortSignal | u
   }
 }
 
+/** Names the entry that is in the way: only without it can the folder be stored again. */
 async function packCopy(
+  item: PlanItem,
+  content: CopiedContent,
+  signal: AbortSignal | undefined,
+): Promise<Packed> {
+  try {
+    return await packWhole(item, content, signal)
+  } catch (error) {
+    if (!isDriveError(error, 'corrupt')) throw error
+    const words = `"${item.path}" is damaged and cannot be stored again. ${error.message}`
+    throw new DriveError('corrupt', words, { cause: error })
+  }
+}
+
+async function packWhole(
   item: PlanItem,
   content: CopiedContent,
   signal: AbortSignal | undefined,

@@ -3,6 +3,7 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+import { unpackFolder } from '../support/unpacked.ts'
 
 /** Python that makes a zip `z` from entries; `add(name, data, method)`, then bytes are changed in place. */
 const HEAD = `
@@ -149,6 +150,26 @@ for kind, method, size in [('small', zipfile.ZIP_STORED, 20), ('deflated', zipfi
       for (const name of named('crc')) {
         expect(told.filter((line) => line.includes(bagId) && line.includes(name))).not.toEqual([])
       }
+      await restWorks()
+    })
+
+    it('an entry without data is named when it is in the way of a change, which goes on without it', async () => {
+      const zip = await makeZip(
+        `${GOOD}; add('gone.txt', 'x')`,
+        "at = heads(raw, 'gone.txt')[1]; raw[at + 42:at + 46] = struct.pack('<I', 0x7fffffff)",
+      )
+      await given(zip, '--folder-settle', '1h')
+      const bagId = (await bench.service.list()).find(({ filename }) => filename === 'Bad')?.bag_id
+      expect(await drive.sh('echo new > Bad/new; cat Bad/good.txt')).toBe('good')
+      const sync = ['sync', join(bench.mountpoint, 'Bad')]
+      const refused = await bench.bagfs(sync)
+      expect(refused.stderr).toContain('"gone.txt" is damaged')
+      expect(refused.code).toBe(1)
+      expect((await bench.service.list()).map(({ bag_id }) => bag_id)).toContain(bagId)
+      await drive.sh('rm Bad/gone.txt')
+      expect(await bench.bagfs(sync)).toMatchObject({ code: 0 })
+      await unpackFolder(bench.service, 'Bad', join(bench.dir, 'unpacked'))
+      expect(await drive.sh('cat ../unpacked/*')).toBe('goodnew\n')
       await restWorks()
     })
 

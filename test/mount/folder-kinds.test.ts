@@ -1,7 +1,8 @@
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { FileRecordWire } from '../../src/service/wire.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 
@@ -54,6 +55,47 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
     await isFolder('Unknown')
   })
 
+  it('keeps ls waiting a moment only, also when there are 1,000 of them', async () => {
+    await bench.close()
+    const extraRecords = (): readonly FileRecordWire[] =>
+      Array.from({ length: 1_000 }, (_, index) => ({
+        filename: `bag ${index}`,
+        size: 100,
+        uploaded_at: 1_700_000_000,
+        description: '',
+        bag_id: index.toString(16).padStart(64, '0'),
+      }))
+    bench = await Bench.start({ extraRecords })
+    const match = { method: 'GET', path: /download/ }
+    bench.service.proxy.add({ match, fault: { latencyMs: SLOW } })
+    drive = await bench.mount('--listing-ttl', '60s')
+    const began = performance.now()
+    expect(await drive.sh('ls -l | wc -l')).toBe('1001\n')
+    expect(performance.now() - began).toBeLessThan(2 * SLOW)
+    const probes = bench.service.proxy.requests.filter(({ path }) => match.path.test(path))
+    expect(probes.length).toBeLessThan(20)
+  })
+
+  it('is never told as a directory by readdir while stat still tells a file', async () => {
+    await bench.service.upload('Unknown', zip)
+    bench.service.proxy.add({
+      match: { method: 'GET', path: /download/ },
+      times: 1,
+      fault: { latencyMs: SLOW },
+    })
+    drive = await bench.mount('--listing-ttl', '50ms')
+    const program = `
+import os, stat
+def look():
+    told = next(os.scandir('.')).is_dir(follow_symlinks=False)
+    return told, stat.S_ISDIR(os.lstat('Unknown').st_mode)
+assert look() == (False, False)
+while not (seen := look())[0]: pass
+print(*seen)`
+    // Beside the wait of the look-up the kernel remembers what it was told for another second.
+    expect(await drive.sh(`python3 -c "${program}"`)).toBe('True True\n')
+  })
+
   it('goes from file to folder and back as the user says', async () => {
     await bench.service.upload('it.zip', zip)
     drive = await bench.mount('--listing-ttl', '50ms')
@@ -74,5 +116,38 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
     await drive.sh('setfattr -n user.bagfs.kind -v folder plain')
     await isFolder('plain')
     expect(bench.service.uploads()).toHaveLength(2)
+  })
+
+  it('is no file to whoever changes it before its head is here', { timeout: 60_000 }, async () => {
+    const names = ['Moved', 'Written', 'Removed', 'Replaced', 'Inside']
+    for (const name of names) await bench.service.upload(name, zip)
+    drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '50ms')
+    await drive.sh('mkdir F; echo f > f.txt; echo g > F/g')
+    await drive.leave()
+    rmSync(bench.stateDir, { recursive: true })
+    bench.service.proxy.add({
+      match: { method: 'GET', path: /download/ },
+      fault: { latencyMs: 2 * SLOW },
+    })
+    drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '50ms')
+    const isRefused = async (command: string): Promise<void> => {
+      expect((await drive.fails(command)).stderr).toContain('Is a directory')
+    }
+    await Promise.all([
+      drive.sh('mv Moved Other'),
+      isRefused('echo x > Written'),
+      isRefused('rm Removed'),
+      isRefused("python3 -c \"import os; os.rename('f.txt', 'Replaced')\""),
+    ])
+    bench.service.proxy.clear()
+    const shown = 'F/\nInside/\nOther/\nRemoved/\nReplaced/\nWritten/\nf.txt\n'
+    await expect.poll(() => drive.sh('ls -F'), LONG).toBe(shown)
+    expect(await drive.sh('cat */one.txt; mv Inside F/in; cat F/in/sub/two.txt')).toBe(
+      `${'one'.repeat(5)}two`,
+    )
+    await drive.leave()
+    rmSync(bench.stateDir, { recursive: true })
+    drive = await bench.mount()
+    expect(await drive.sh('cat Other/one.txt F/in/one.txt')).toBe('oneone')
   })
 })

@@ -165,6 +165,27 @@ describe.runIf(canMount())('moves between folders and the root', () => {
     expect(await drive.sh('readlink B/sub/up B/l')).toBe('../f1\nf1\n')
   })
 
+  it('within a folder, a link that would leave it stays, also one that nobody has looked at', async () => {
+    await plain('mkdir -p A/in/t; ln -s ../../f1 A/in/t/up; ln -s ../f1 A/in/l')
+    await given()
+    const check = async (): Promise<void> => {
+      expect((await drive.fails('mv A/in/t A/t')).stderr).toContain('not permitted')
+      expect((await drive.fails('mv A/in/l A/l')).stderr).toContain('not permitted')
+      await compare('plain', 'drive')
+    }
+    await check()
+    await drive.leave()
+    drive = await bench.mount('--folder-settle', '1h')
+    await check()
+    const moves = 'mv A/in/t/up A/sub/deep/up; mv A/in/l A/in/k; mv A/in A/new; mv A/new/k A/sub/k'
+    await drive.sh(moves)
+    await plain(moves)
+    await compare('plain', 'drive')
+    await drive.leave()
+    await unpackFolder(bench.service, 'A', join(bench.dir, 'unpacked'))
+    await compare('plain/A', 'unpacked')
+  })
+
   it('open files go along', async () => {
     await plain('mkdir D D/d; for i in a d/b d/c e; do echo "in $i" > D/$i; done')
     await given()

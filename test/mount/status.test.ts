@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { driveStatus, type DriveStatus } from '../../src/control/protocol.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive, type Outcome } from '../support/mounted-drive.ts'
+import { unpackFolder } from '../support/unpacked.ts'
 
 const UPLOAD = { method: 'POST', path: /upload$/ }
 const REFUSED = {
@@ -273,6 +274,35 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await bagfs('sync', join(bench.mountpoint, 'docs', 'a.txt'))).toMatchObject({ code: 0 })
     expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['docs'])
     expect((await jsonOf(drive)).outbox).toEqual([])
+  })
+
+  it('sends in sync what came into a folder after its zip was on its way', async () => {
+    const drive = await mount('--folder-settle', '100ms')
+    const uploads = (): number =>
+      bench.service.proxy.requests.filter(({ method }) => method === 'POST').length
+    bench.service.proxy.add({ match: { method: 'POST' }, times: 1, fault: { latencyMs: 1_000 } })
+    await drive.sh('mkdir docs; echo one > docs/a.txt')
+    await expect.poll(uploads).toBe(1)
+    expect(await drive.sh('echo two > docs/b.txt; cat docs/a.txt')).toBe('one\n')
+    expect(bench.service.uploads()).toEqual([])
+    expect(await bagfs('sync', join(bench.mountpoint, 'docs'))).toMatchObject({ code: 0 })
+    expect(bench.service.uploads()).toHaveLength(2)
+    const target = join(bench.dir, 'unpacked')
+    await unpackFolder(bench.service, 'docs', target)
+    expect(await drive.sh(`cat ${target}/*`)).toBe('one\ntwo\n')
+    expect((await jsonOf(drive)).outbox).toEqual([])
+  })
+
+  it('reads a bag that is not in the listing by its id', async () => {
+    const bagId = await bench.service.upload('hidden.txt', 'hidden')
+    bench.service.proxy.add({
+      match: { method: 'GET', path: /files_list/ },
+      fault: {
+        answer: { status: 200, body: '[]', headers: { 'content-type': 'application/json' } },
+      },
+    })
+    const drive = await mount()
+    expect(await drive.sh(`ls; stat -c %s .bags/${bagId}; cat .bags/${bagId}`)).toBe('6\nhidden')
   })
 
   it('reads any bag of the account by its id, and hides the directory', async () => {

@@ -17,6 +17,7 @@ import {
   type Item,
 } from './items.ts'
 import type { TreeEntry } from './journal.ts'
+import { lookForLinks, refuseLeavingLinks } from './leaving-links.ts'
 import { Replay } from './replay.ts'
 
 interface FolderNamesDeps {
@@ -121,6 +122,10 @@ export class FolderNames {
         throw new DriveError('invalid', 'A directory cannot be moved into itself.')
       }
       await this.#checkReplacement(item.type, target)
+      if (newParent !== parent) {
+        await lookForLinks(this.#deps.folder, item)
+        refuseLeavingLinks(item, { parent: newParent, name: newName })
+      }
       const from = this.#pathOf(item)
       const to = this.#pathIn(newParent, newName)
       // Written down first: a kill in between must leave one of the two.

@@ -132,4 +132,9 @@ export class FolderUploads implements FolderPort {
     }
     return ids
   }
+
+  /** Sends what came after the zip of an intent was packed; answers what to wait for, if there is any. */
+  async publishAgain(id: IntentId): Promise<IntentId | undefined> {
+    return this.#deps.folders.changedBy(id)?.publish()
+  }
 }

@@ -5,7 +5,7 @@ import type { TreeEntry } from '../folder/journal.ts'
 import type { OpenFolder } from '../folder/open-folder.ts'
 import type { Place } from '../folder/open-folders.ts'
 import { TreeCopy } from '../folder/tree-copy.ts'
-import { refuseLeavingLinks, type NewPlace } from './links.ts'
+import { refuseLeavingLinks, type NewPlace } from '../folder/leaving-links.ts'
 import type { MoveSource } from './source.ts'
 
 /** Copies that may have to be made again because something changed meanwhile. */

@@ -83,6 +83,8 @@ export class Moves {
       if (child === undefined) throw new DriveError('not-found', 'There is no such file.')
       return new ItemSource({ open, item: child }, folders.handlesWithin(child))
     }
+    await root.find(name)
+    await root.learnForChange(name)
     const node: FileNode = await root.find(name)
     if (openFolders.topNode(node.id) === undefined) return new RootFileSource(this.#deps, node)
     const open = await openFolders.folderOf(node)

@@ -11,7 +11,7 @@ import type { NameChanges } from '../name-changes.ts'
 import type { FileNode } from '../nodes.ts'
 import type { RootAttributes } from '../root-attributes.ts'
 import { ItemSource } from './folder-source.ts'
-import type { NewPlace } from './links.ts'
+import type { NewPlace } from '../folder/leaving-links.ts'
 import type { MoveSource } from './source.ts'
 
 export interface RootSourceDeps {

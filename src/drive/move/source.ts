@@ -2,7 +2,7 @@ import type { Item } from '../folder/items.ts'
 import type { TreeEntry } from '../folder/journal.ts'
 import type { OpenFolder } from '../folder/open-folder.ts'
 import type { OpenPath } from '../folder/folders.ts'
-import type { NewPlace } from './links.ts'
+import type { NewPlace } from '../folder/leaving-links.ts'
 
 /** What leaves a folder or the root. */
 export interface MoveSource {

@@ -50,6 +50,7 @@ export class MovesToRoot {
       throw new DriveError('not-permitted', 'Links are kept inside folders only.')
     }
     await this.#deps.entries.fresh()
+    await this.#deps.root.learnForChange(newName)
     const isFolder = source.type === 'directory'
     await this.#checkTarget(newName, isFolder)
     await source.copyTo(join(dirname(draft.path), 'files'))

@@ -120,6 +120,11 @@ it('hands errors of the drive over as they are', async () => {
   await expect(askToClearCache(socketPath)).rejects.toMatchObject(expected)
 })
 
+it('is told apart from a bug when the drive has left before it is asked to sync', async () => {
+  const gone = askToSync(join(dir, 'gone.sock'), { onProgress: () => undefined })
+  await expect(gone).rejects.toMatchObject({ code: 'unavailable' })
+})
+
 it('tells what a check found, with progress, and stops it when who asked has gone', async () => {
   const report = { good: 1, unknown: 0, bad: ['b'], unreadable: [] }
   let stopped: Promise<unknown> = Promise.resolve()

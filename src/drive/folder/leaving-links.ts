@@ -1,6 +1,8 @@
 import { DriveError } from '../../domain/errors.ts'
 import { staysInside } from '../../folder/links.ts'
-import { itemsOf, type DirectoryItem, type Item } from '../folder/items.ts'
+import { walkTree, type DirectoryNode } from '../../folder/tree.ts'
+import type { Folder } from './folder.ts'
+import { itemsOf, type DirectoryItem, type Item } from './items.ts'
 
 /** Where something is going to be; undefined as the top of a folder of its own. */
 export interface NewPlace {
@@ -25,4 +27,17 @@ export function refuseLeavingLinks(top: Item, place: NewPlace | undefined): void
       throw new DriveError('not-permitted', 'A link in it would lead out of its folder.')
     }
   }
+}
+
+/** Looks into those directories of a subtree that hold links: until then nobody knows where these lead. */
+export async function lookForLinks(folder: Pick<Folder, 'children'>, top: Item): Promise<void> {
+  if (top.type !== 'directory') return
+  if (top.children === undefined && !holdsLinks(top.archived)) return
+  for (const child of (await folder.children(top)).values()) await lookForLinks(folder, child)
+}
+
+function holdsLinks(directory: DirectoryNode | undefined): boolean {
+  if (directory === undefined) return false
+  for (const node of walkTree(directory)) if (node.type === 'symlink') return true
+  return false
 }
