@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readdirSync } from 'node:fs'
+import { readdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
@@ -177,6 +177,20 @@ describe.runIf(canMount())('bagfs mount', () => {
     const { execa } = await import('execa')
     expect((await execa('cat', [join(bench.mountpoint, 'a.txt')])).stdout).toBe('a')
     expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+  })
+
+  it('through a symbolic link is found through it again, alive or dead', async () => {
+    const link = join(bench.dir, 'link')
+    symlinkSync('drive', link)
+    const drive = await bench.mount()
+    expect((await bench.bagfs(['status', link])).stdout).toContain(bench.mountpoint)
+    expect((await bench.bagfs(['umount', link])).code).toBe(0)
+    expect(await drive.ended()).toBe(0)
+    const dead = await bench.mount()
+    dead.signal('SIGKILL')
+    await dead.ended()
+    expect((await bench.bagfs(['umount', link])).code).toBe(0)
+    expect(dead.isMounted).toBe(false)
   })
 
   it('refuses a second drive on the same account and names the process of the first', async () => {
