@@ -193,6 +193,23 @@ describe.runIf(canMount())('bagfs mount', () => {
     expect(dead.isMounted).toBe(false)
   })
 
+  it('in the background is in the list of processes without its token', async () => {
+    const { proxy, token } = bench.service
+    const outcome = await bench.bagfs(
+      ['mount', bench.mountpoint, '--url', proxy.url, '--state-dir', bench.stateDir],
+      { env: { BAGFS_TOKEN: token, OPENFILES_API_TOKEN: token } },
+    )
+    expect(outcome.code).toBe(0)
+    const { execa } = await import('execa')
+    const { stdout } = await execa('ps', ['axeww', '-o', 'args'])
+    const drive = stdout
+      .split('\n')
+      .find((line) => line.includes('drive-process') && line.includes(bench.mountpoint))
+    expect(drive).toContain('PATH=')
+    expect(drive).not.toContain(token)
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+  })
+
   it('refuses a second drive on the same account and names the process of the first', async () => {
     const drive = await bench.mount()
     const other = join(bench.dir, 'other')
