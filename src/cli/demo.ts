@@ -12,6 +12,8 @@ import { mountHere } from './mount-here.ts'
 import { packFolder } from './pack-folder.ts'
 import { planMount } from './plan-mount.ts'
 import { writeSampleFiles } from './sample-files.ts'
+import { listenForStop } from './signals.ts'
+import type { StopSignals } from './signals.ts'
 
 /** Adds the hidden command behind `npm start`: a drive for a trial, gone without a trace when it ends. */
 export function addDemo(program: Command, context: CommandContext): void {
@@ -21,10 +23,30 @@ export function addDemo(program: Command, context: CommandContext): void {
 async function runDemo(context: CommandContext): Promise<void> {
   const mountpoint = resolve('drive')
   const demoDir = resolve('.bagfs-demo')
-  const job = await planDemo(context, mountpoint, demoDir)
+  // From before the first directory is made until the last is gone: Ctrl-C never leaves any.
+  const signals = listenForStop()
+  try {
+    const job = await planDemo(context, mountpoint, demoDir)
+    await runTrial(context, { job, signals, mountpoint, demoDir })
+  } finally {
+    signals.ignore()
+  }
+}
+
+interface Trial {
+  readonly job: MountJob
+  readonly signals: StopSignals
+  readonly mountpoint: string
+  readonly demoDir: string
+}
+
+async function runTrial(context: CommandContext, trial: Trial): Promise<void> {
+  const { job, signals, mountpoint, demoDir } = trial
   try {
     await putSamples(job.service, demoDir)
+    signals.stop.throwIfAborted()
     await mountHere(context.output, job, {
+      signals,
       onReady: () => {
         context.output.note(whatToTry(mountpoint))
       },

@@ -1,4 +1,4 @@
-import { realpath, readdir } from 'node:fs/promises'
+import { readlink, realpath, readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import { findDefaultPaths } from '../config/paths.ts'
@@ -7,6 +7,7 @@ import { askStatus } from '../control/client.ts'
 import type { DriveStatus } from '../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { findMount } from './find-mount.ts'
 
 /** A drive that answers. */
 export interface LiveDrive extends RunningDrive {
@@ -94,15 +95,30 @@ async function holdsOutbox(dir: string): Promise<boolean> {
   return (await readdir(dir)).includes('outbox')
 }
 
-/** A path with its links resolved, without touching its last part, which may be a dead mount. */
+/** A path with its links resolved, without touching what is mounted on it, which may be dead. */
 export async function absoluteMountpoint(path: string): Promise<string> {
   const full = resolve(path)
   try {
-    return join(await realpath(dirname(full)), basename(full))
+    return await followLinks(full)
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw error
+    if (systemErrorCode(error) !== 'ENOENT') throw fromFileSystem(error, `Looking at ${full}`)
     throw new DriveError('usage', `${full} does not exist.`)
   }
+}
+
+/** Links that lead to one another end where the kernel gives up, too. */
+const MOST_LINKS = 40
+
+async function followLinks(path: string, linksLeft = MOST_LINKS): Promise<string> {
+  const found = join(await realpath(dirname(path)), basename(path))
+  if ((await findMount(found)) !== undefined) return found
+  const target = await readlink(found).catch((error: unknown) => {
+    const code = systemErrorCode(error)
+    if (code === 'EINVAL' || code === 'ENOENT') return undefined
+    throw error
+  })
+  if (target === undefined || linksLeft === 0) return found
+  return followLinks(resolve(dirname(found), target), linksLeft - 1)
 }
 
 /** The drive that a path is in, with the name in its root that the path begins with. */

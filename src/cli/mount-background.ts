@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { environmentWithoutToken } from '../config/env.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Failure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
@@ -23,7 +24,8 @@ export interface BackgroundMount {
 
 /**
  * Mounts in a process of its own that outlives this one; resolves when the drive answers or has failed.
- * The job goes to it over the IPC channel, so that the token is in no argument and no file.
+ * The job goes to it over the IPC channel, so that the token is in no argument, no
+ * variable and no file.
  */
 export async function mountInBackground(job: MountJob): Promise<BackgroundMount> {
   const { stateDir, mountpoint } = job.drive
@@ -33,7 +35,12 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
       process.execPath,
       // The mountpoint is for people who look at the list of processes.
       [...HEAP_ARGUMENTS, ...process.execArgv, mainPath(), DRIVE_PROCESS_COMMAND, mountpoint],
-      { detached: true, cwd: '/', stdio: ['ignore', file.fd, file.fd, 'ipc'] },
+      {
+        detached: true,
+        cwd: '/',
+        env: environmentWithoutToken(),
+        stdio: ['ignore', file.fd, file.fd, 'ipc'],
+      },
     )
     const report = await hearReport(child, job, logPath)
     if (child.connected) child.disconnect()

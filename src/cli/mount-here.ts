@@ -5,14 +5,22 @@ import type { MountJob } from './mount-job.ts'
 import type { Output } from './output.ts'
 import { createLeavingLine } from './leaving-line.ts'
 import { listenForStop } from './signals.ts'
+import type { StopSignals } from './signals.ts'
+
+export interface MountHereOptions {
+  readonly onReady: () => void
+  readonly abandoned?: AbortSignal
+  /** Of a caller that listens already, and that stops listening. */
+  readonly signals?: StopSignals
+}
 
 /** Runs a mount in this process until it is unmounted, with its log on stderr. */
 export async function mountHere(
   output: Output,
   job: MountJob,
-  options: { readonly onReady: () => void; readonly abandoned?: AbortSignal },
+  options: MountHereOptions,
 ): Promise<void> {
-  const signals = listenForStop()
+  const signals = options.signals ?? listenForStop()
   const { abandoned } = options
   const line = createLeavingLine(output)
   try {
@@ -25,7 +33,7 @@ export async function mountHere(
     })
   } finally {
     line.end()
-    signals.ignore()
+    if (options.signals === undefined) signals.ignore()
   }
 }
 

@@ -18,6 +18,9 @@ export class Output {
     streams.stdout.on('error', (error) => {
       this.#onStdoutError(error)
     })
+    // Nobody reads it any more (`2>&1 | head`, a closed terminal), or the disk of the log is full. A drive
+    // must not die of that: what could not be said is lost, and the next words are tried again.
+    streams.stderr.on('error', () => undefined)
   }
 
   /** A line of the result. */

@@ -10,6 +10,16 @@ export interface Environment {
 
 type Variables = Readonly<Record<string, string | undefined>>
 
+/** The first that is set counts. */
+const TOKEN_VARIABLES: readonly string[] = ['BAGFS_TOKEN', 'OPENFILES_API_TOKEN']
+
+/** The environment for a process that gets the token by a safer way: `ps e` shows a process with its own. */
+export function environmentWithoutToken(variables: Variables = process.env): Variables {
+  return Object.fromEntries(
+    Object.entries(variables).filter(([name]) => !TOKEN_VARIABLES.includes(name)),
+  )
+}
+
 /** Reads the environment; a variable that is set to nothing counts as not set. */
 export function readEnvironment(variables: Variables = process.env): Environment {
   const read = (name: string): string | undefined => {
@@ -17,7 +27,7 @@ export function readEnvironment(variables: Variables = process.env): Environment
     return value === '' ? undefined : value
   }
   const url = read('BAGFS_URL')
-  const token = read('BAGFS_TOKEN') ?? read('OPENFILES_API_TOKEN')
+  const token = TOKEN_VARIABLES.map(read).find((value) => value !== undefined)
   return {
     ...(url === undefined ? {} : { url }),
     ...(token === undefined ? {} : { token }),

@@ -1,11 +1,12 @@
 import { constants as fsConstants } from 'node:fs'
 import type Fuse from 'fuse-native'
 import { systemClock } from '../domain/clock.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { Drive } from '../drive/drive.ts'
 import { OpenDescriptors } from './open-descriptors.ts'
 import type { OperationDeps } from './operation-deps.ts'
+import type { Paths } from './paths.ts'
 import type { Call, Replies } from './replies.ts'
 
 /** How long the kernel trusts the attributes it was told, in ms: libfuse's default `attr_timeout`. */
@@ -21,7 +22,7 @@ function openings({ drive, paths, replies }: OperationDeps): Partial<Fuse.Operat
     open: (path, flags, reply) => {
       replies.value(
         { operation: 'open', path, reply },
-        async () => openFile(drive, await paths.node(path), flags),
+        async () => openFile(drive, await nodeToOpen(paths, path), flags),
         (handle) => {
           reply(0, handle)
         },
@@ -98,6 +99,19 @@ function closings({ drive, replies, settings }: OperationDeps): Partial<Fuse.Ope
     release: (path, fd, reply) => {
       replies.done({ operation: 'release', path, reply }, () => drive.release(fd as HandleId))
     },
+  }
+}
+
+/**
+ * The kernel opens what it found a moment ago. When that is gone it must look again, which the answer
+ * `stale` has it do: with `not-found`, O_CREAT would fail where it is to make the file.
+ */
+async function nodeToOpen(paths: Paths, path: string): Promise<NodeId> {
+  try {
+    return await paths.node(path)
+  } catch (error) {
+    if (!isDriveError(error, 'not-found')) throw error
+    throw new DriveError('stale', error.message, { cause: error })
   }
 }
 

@@ -108,25 +108,34 @@ function headOf(form: UploadForm, boundary: string): string {
     '',
     form.description,
     `--${boundary}`,
-    `Content-Disposition: form-data; name="file"; ${fileNameOf(form.fileName)}`,
+    `Content-Disposition: form-data; ${nameFilePart(form.fileName)}`,
     `Content-Type: ${form.contentType}`,
     '',
     '',
   ].join('\r\n')
 }
 
-/** A name that a quoted text cannot carry as it is goes a second time in the form of RFC 8187. */
-function fileNameOf(name: string): string {
+/**
+ * The parameters of the file part. A name that a quoted text cannot carry in one way for all goes a
+ * second time in the form of RFC 8187. The name of the field is last then: parsers with a quick way for
+ * its usual place never look behind `filename`. A line end makes others refuse the whole part, so such
+ * a name goes as browsers send it, and no second time.
+ */
+function nameFilePart(name: string): string {
   const plain = `filename="${escapeQuoted(name)}"`
-  if (!/["\\\r\n]/.test(name)) return plain
+  if (!/["\\]/.test(name) || /[\r\n]/.test(name)) return `name="file"; ${plain}`
   const coded = encodeURIComponent(name).replace(
     /['()*]/g,
     (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
   )
-  return `${plain}; filename*=UTF-8''${coded}`
+  return `${plain}; filename*=UTF-8''${coded}; name="file"`
 }
 
-/** What browsers do (RFC 7578 leaves the rest of the name as it is). */
+/** What browsers do, and `\` as a quoted text has it: at the end of a name it would take the quote with it. */
 function escapeQuoted(name: string): string {
-  return name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
+  return name
+    .replaceAll('\\', '\\\\')
+    .replaceAll('"', '%22')
+    .replaceAll('\r', '%0D')
+    .replaceAll('\n', '%0A')
 }

@@ -322,6 +322,13 @@ END`)
     expect(said).toBe('No space left on device\n')
     expect(await bench.service.contents()).toEqual({ 'log.bin': 'kept' })
   })
+
+  it('does not keep the name of what it refused from the next try', async () => {
+    await begin({ capacityBytes: 1_000_000 })
+    const drive = await bench.mount()
+    await drive.sh('! head -c 2000000 /dev/zero > new.bin; echo less > new.bin; cat new.bin')
+    expect(await bench.service.contents()).toEqual({ 'new.bin': 'less\n' })
+  })
 })
 
 describe.runIf(canMountSmallDisk())('a full local disk', () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readdirSync } from 'node:fs'
+import { readdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
@@ -176,6 +176,37 @@ describe.runIf(canMount())('bagfs mount', () => {
     expect(outcome.stderr).toMatch(/^Mounted at .* Log: /)
     const { execa } = await import('execa')
     expect((await execa('cat', [join(bench.mountpoint, 'a.txt')])).stdout).toBe('a')
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+  })
+
+  it('through a symbolic link is found through it again, alive or dead', async () => {
+    const link = join(bench.dir, 'link')
+    symlinkSync('drive', link)
+    const drive = await bench.mount()
+    expect((await bench.bagfs(['status', link])).stdout).toContain(bench.mountpoint)
+    expect((await bench.bagfs(['umount', link])).code).toBe(0)
+    expect(await drive.ended()).toBe(0)
+    const dead = await bench.mount()
+    dead.signal('SIGKILL')
+    await dead.ended()
+    expect((await bench.bagfs(['umount', link])).code).toBe(0)
+    expect(dead.isMounted).toBe(false)
+  })
+
+  it('in the background is in the list of processes without its token', async () => {
+    const { proxy, token } = bench.service
+    const outcome = await bench.bagfs(
+      ['mount', bench.mountpoint, '--url', proxy.url, '--state-dir', bench.stateDir],
+      { env: { BAGFS_TOKEN: token, OPENFILES_API_TOKEN: token } },
+    )
+    expect(outcome.code).toBe(0)
+    const { execa } = await import('execa')
+    const { stdout } = await execa('ps', ['axeww', '-o', 'args'])
+    const drive = stdout
+      .split('\n')
+      .find((line) => line.includes('drive-process') && line.includes(bench.mountpoint))
+    expect(drive).toContain('PATH=')
+    expect(drive).not.toContain(token)
     expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
   })
 

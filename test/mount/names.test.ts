@@ -91,6 +91,12 @@ describe.runIf(canMount())('names that a program gives', () => {
       '-rf',
       '.config',
       'per cent %22.txt',
+      'say "hi".txt',
+      '"',
+      'back\\slash',
+      'two\\\\',
+      'C:\\dir\\',
+      'a\\"b',
       'x'.repeat(255),
     ]
     const drive = await bench.mount()

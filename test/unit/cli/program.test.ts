@@ -1,5 +1,6 @@
-import { chmod, mkdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
@@ -222,6 +223,30 @@ test('a reader of stdout that leaves early is no error', async () => {
   child.stdout.destroy()
   const [exitCode] = (await once(child, 'close')) as [number]
   expect({ exitCode, said }).toEqual({ exitCode: 0, said: [] })
+})
+
+test('a reader of stderr that leaves early ends nothing half way', async () => {
+  const folder = join(cwd, 'sockets')
+  await mkdir(folder)
+  await writeFile(join(folder, 'a.txt'), 'a')
+  const sockets = await Promise.all(
+    Array.from({ length: 50 }, async (_, i) => {
+      const server = createServer().listen(join(folder, String(i)))
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const child = program.start(['put', 'sockets'], {
+    cwd,
+    variables: { BAGFS_URL: service.url, BAGFS_TOKEN: TOKEN, TMPDIR: cwd },
+  })
+  child.stderr.destroy()
+  expect(await firstLine(child)).toMatch(ID)
+  await once(child, 'close')
+  for (const server of sockets) server.close()
+  expect(child.exitCode).toBe(0)
+  // The zip of the folder was in TMPDIR.
+  expect(await readdir(cwd)).toEqual(['sockets'])
 })
 
 test('a folder goes there and back with modes, times, links and empty directories', async () => {

@@ -43,6 +43,17 @@ describe('the embedded service', () => {
     expect((await failureOf(service.download(bagId))).code).toBe('gone')
   })
 
+  it.each([
+    ['say "hi"', 'say "hi"'],
+    ['ends in \\', 'ends in \\'],
+    ['a\\\\b\\"c', 'a\\\\b\\"c'],
+    ['line\nend \\', 'line%0Aend \\'],
+  ])('has the file %j under the name %j', async (name, listed) => {
+    const service = await embedded()
+    await service.uploadFile(await fileToUpload('x', { name }))
+    expect((await service.listFiles()).map((record) => record.name)).toEqual([listed])
+  })
+
   it('takes an empty file, and finds a bag again that is imported', async () => {
     const service = await embedded()
     const bagId = await service.uploadFile(await fileToUpload('', { description: '' }))

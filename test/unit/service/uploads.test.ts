@@ -74,13 +74,21 @@ describe('an upload', () => {
 
   it('sends names as raw UTF-8, and coded too where a quoted text cannot carry them', async () => {
     const server = await answerWith('new')
-    const name = 'ü🙂 "q" %22 \\ \r\nX: y'
+    const name = 'ü🙂 "q" %22 \\ (x)'
     await serviceFor(server.url).uploadFile(await fileToUpload('x', { name }))
     const text = server.received[0]?.body.toString()
-    const coded = '%C3%BC%F0%9F%99%82%20%22q%22%20%2522%20%5C%20%0D%0AX%3A%20y'
+    const coded = '%C3%BC%F0%9F%99%82%20%22q%22%20%2522%20%5C%20%28x%29'
     expect(text).toContain(
-      `filename="ü🙂 %22q%22 %22 \\ %0D%0AX: y"; filename*=UTF-8''${coded}\r\n`,
+      `form-data; filename="ü🙂 %22q%22 %22 \\\\ (x)"; filename*=UTF-8''${coded}; name="file"\r\n`,
     )
+  })
+
+  it('sends names with a line end as browsers do', async () => {
+    const server = await answerWith('new')
+    const name = 'ü "q" \r\nX: y'
+    await serviceFor(server.url).uploadFile(await fileToUpload('x', { name }))
+    const text = server.received[0]?.body.toString()
+    expect(text).toContain('form-data; name="file"; filename="ü %22q%22 %0D%0AX: y"\r\n')
   })
 
   it('of nothing is sent', async () => {

@@ -1,0 +1,49 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+
+const SOON = { timeout: 20_000, interval: 2 }
+
+let dir: string
+let demo: ChildProcess
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'bagfs-demo-'))
+  demo = spawn(process.execPath, [resolve('dist/main.js'), 'demo'], { cwd: dir, stdio: 'ignore' })
+})
+afterEach(() => {
+  demo.kill('SIGKILL')
+  spawnSync('fusermount', ['-uzq', join(dir, 'drive')])
+  rmSync(dir, { recursive: true, force: true })
+})
+
+const ended = async (): Promise<void> => {
+  if (demo.exitCode === null) await once(demo, 'exit', { signal: AbortSignal.timeout(20_000) })
+}
+
+const isMounted = (): boolean => readFileSync('/proc/self/mounts', 'utf8').includes(`${dir}/drive`)
+
+describe.runIf(canMount())('the drive of npm start', () => {
+  it('has samples, and Ctrl-C leaves nothing behind', async () => {
+    await expect.poll(isMounted, SOON).toBe(true)
+    await expect.poll(() => existsSync(join(dir, 'drive/Welcome.txt')), SOON).toBe(true)
+    demo.kill('SIGINT')
+    await ended()
+    expect(demo.exitCode).toBe(0)
+    expect(readdirSync(dir)).toEqual([])
+  })
+
+  it.each(['drive', '.bagfs-demo', '.bagfs-demo/samples', '.bagfs-demo/state'])(
+    'is stopped by Ctrl-C while it starts, and leaves nothing behind (once there is %s)',
+    async (made) => {
+      await expect.poll(() => existsSync(join(dir, made)), SOON).toBe(true)
+      demo.kill('SIGINT')
+      await ended()
+      expect(isMounted()).toBe(false)
+      expect(readdirSync(dir)).toEqual([])
+    },
+  )
+})
