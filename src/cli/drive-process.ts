@@ -52,5 +52,6 @@ function receiveJob(): Promise<MountJob> {
 
 /** Nobody listens any more once the drive was ready; its log then has the error. */
 function report(message: MountReport): void {
-  if (process.connected) process.send?.(message)
+  // Who waits may end at this moment: that is heard as a disconnect.
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined)
 }

@@ -1,5 +1,6 @@
 import { chmod, rm } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { Socket } from 'node:net'
 import { fromFileSystem } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { ControlActions } from './actions.ts'
@@ -11,10 +12,23 @@ export type { ControlActions } from './actions.ts'
 export class ControlServer {
   readonly #server: Server
   readonly #socketPath: string
+  /** Connections, each with the request that is being answered; they remove themselves. */
+  readonly #open = new Map<Socket, IncomingMessage | undefined>()
 
   private constructor(server: Server, socketPath: string) {
     this.#server = server
     this.#socketPath = socketPath
+    server.on('connection', (socket) => {
+      this.#open.set(socket, undefined)
+      socket.once('close', () => this.#open.delete(socket))
+    })
+    server.prependListener('request', (request, response) => {
+      this.#open.set(request.socket, request)
+      response.once('close', () => {
+        this.#open.set(request.socket, undefined)
+        if (!server.listening) request.socket.destroy()
+      })
+    })
   }
 
   /** The caller holds the lock of the state directory, so an old socket there is a dead one. */
@@ -44,9 +58,13 @@ export class ControlServer {
     return new ControlServer(server, socketPath)
   }
 
-  /** Ends when answers under way are sent. */
+  /** Ends when answers under way are sent; who has not asked yet, or not to the end, is cut off. */
   async close(): Promise<void> {
-    await new Promise((resolve) => this.#server.close(resolve))
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    for (const [socket, request] of this.#open) {
+      if (request?.complete !== true) socket.destroy()
+    }
+    await closed
     await rm(this.#socketPath, { force: true })
   }
 }

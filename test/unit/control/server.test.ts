@@ -1,5 +1,6 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { request } from 'node:http'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -183,4 +184,22 @@ it('breaks off, and does not answer, when something else goes wrong', async () =
   await serve({ status: () => status, retry: () => Promise.reject(new Error('a bug')) })
   await expect(askOutbox(socketPath, 'retry', [])).rejects.toMatchObject({ code: 'ECONNRESET' })
   expect(await askStatus(socketPath)).toEqual(status)
+})
+
+it('leaves although somebody is connected who asks nothing, or half of something', async () => {
+  await serve({ status: () => status })
+  const clients = [
+    '',
+    'GET /status HTTP/1.1\r\n',
+    'POST /sync HTTP/1.1\r\nContent-Length: 9\r\n\r\n{',
+  ]
+  const ended = clients.map((bytes) => {
+    const client = connect(socketPath, () => client.write(bytes))
+    client.on('error', () => undefined).resume()
+    return new Promise((resolve) => client.once('close', resolve))
+  })
+  // Answered after those who connected before were let in.
+  await askStatus(socketPath)
+  await server?.close()
+  await Promise.all(ended)
 })
