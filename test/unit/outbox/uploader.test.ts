@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { toBagId } from '../../../src/domain/ids.ts'
 import type { Intent, PutIntent } from '../../../src/domain/intent.ts'
+import { buildTree } from '../../../src/namespace/tree.ts'
 import { openWorkshop, type Workshop } from './workshop.ts'
 
 /** Requests that change something, in their order, as `POST upload` and `DELETE`. */
@@ -46,6 +47,32 @@ describe('sending', () => {
     expect(await shop.service.contents()).toEqual({ 'a.txt': 'new' })
     expect(changes(shop)).toEqual(['POST upload', 'DELETE'])
   })
+
+  it.each(['content', 'delete'])(
+    'brings nothing back when stored content gives way to a %s',
+    async (kind) => {
+      const shop = await openWorkshop()
+      const store = async (id: Intent['id']): Promise<void> => {
+        await shop.uploader.attempt(id)
+        await shop.uploader.finished(id)
+      }
+      const first = await shop.put('a.txt', 'first')
+      await store(first)
+      const replaces = [putOf(shop, first).bagId].filter((bagId) => bagId !== undefined)
+      const second = await shop.put('a.txt', 'second', { replaces })
+      await store(second)
+      const base = { supersedes: [second] }
+      await store(
+        kind === 'content'
+          ? await shop.put('a.txt', 'third', base)
+          : await shop.delete('a.txt', [], base),
+      )
+      expect(shop.outbox.get(second)).toBeUndefined()
+      const shown = [...buildTree(undefined, shop.outbox.intents()).entries()]
+      expect(shown.map((entry) => entry.shown)).toEqual(kind === 'content' ? ['a.txt'] : [])
+      expect(changes(shop).filter((change) => change === 'DELETE')).toHaveLength(2)
+    },
+  )
 
   it('keeps the old bag while the new content is not taken', async () => {
     const shop = await openWorkshop()
