@@ -204,16 +204,19 @@ ${calls}`
 
   it('a file that is stored, or whose folder is, goes all the same', async () => {
     drive = await bench.mount('--write-back', '--folder-settle', '50ms', '--listing-ttl', '100ms')
-    const rename = (from: string, to: string): string =>
-      `python3 -c 'import os,sys; os.rename(*sys.argv[1:])' ${from} ${to}`
-    await drive.sh(`mkdir F; for i in $(seq 60); do echo $i > r$i; ${rename('r$i', 'F/f$i')}; done`)
+    const python = (program: string): Promise<string> =>
+      drive.sh(`python3 -c '${PYTHON}${program}'`)
+    await python(
+      'mkdir("F")\nfor i in range(60):\n  open("r", "w").write(str(i))\n  rename("r", f"F/f{i}")',
+    )
     expect(await drive.sh('ls F | wc -l; ls')).toBe('60\nF\n')
     await drive.leave()
     drive = await bench.mount('--folder-settle', '50ms')
     const match = { method: 'POST', path: /files\/upload/ }
     bench.service.proxy.add({ match, fault: { latencyMs: 1_500 } })
-    await drive.sh(`echo new > F/new; ${rename('F/new', 'new')}; ${rename('F/f1', 'f1')}`)
-    expect(await drive.sh('ls; ls F | wc -l; cat new f1')).toBe('F\nf1\nnew\n59\nnew\n1\n')
+    await drive.sh('echo new > F/new')
+    await python('rename("F/new", "new")\nrename("F/f1", "f1")')
+    expect(await drive.sh('ls; ls F | wc -l; cat new f1')).toBe('F\nf1\nnew\n59\nnew\n1')
     await drive.leave()
     expect((await bench.service.list()).map(({ filename }) => filename).sort()).toEqual([
       'F',
