@@ -151,6 +151,8 @@ export class CarryOut {
 
   /** The service has no status of its own for "full": a refusal is that when the account has no room. */
   async #explain(error: unknown, length: number, signal: AbortSignal): Promise<unknown> {
+    // No file is missing: there is nothing at that address that takes uploads.
+    if (isDriveError(error, 'gone')) return new DriveError('bad-answer', error.message, error.facts)
     if (!isDriveError(error, 'bad-request', 'too-large')) return error
     try {
       const account = await this.#deps.service.getAccount({ signal })

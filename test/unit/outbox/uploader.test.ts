@@ -74,6 +74,18 @@ describe('sending', () => {
     },
   )
 
+  it('is no missing file when the service knows no uploads', async () => {
+    const shop = await openWorkshop(PATIENT)
+    shop.service.proxy.add({ match: { method: 'POST' }, fault: { answer: { status: 404 } } })
+    const id = await shop.put('a.txt', 'new')
+    await expect(shop.uploader.attempt(id)).rejects.toMatchObject({
+      code: 'bad-answer',
+      facts: { status: 404 },
+    })
+    await shop.uploader.finished(id)
+    expect(putOf(shop, id).failure).toMatchObject({ code: 'bad-answer', waitsForUser: false })
+  })
+
   it('keeps the old bag while the new content is not taken', async () => {
     const shop = await openWorkshop()
     const old = await shop.given('a.txt', 'old')
