@@ -74,6 +74,23 @@ describe('sending', () => {
     },
   )
 
+  it.each(['put', 'delete'])(
+    'deletes what a finished %s superseded, when a kill left it',
+    async (kind) => {
+      const shop = await openWorkshop()
+      const [temp, bagId] = [await shop.given('temp', 'temp'), await shop.given('a.txt', 'new')]
+      const done = { phase: 'confirmed', confirmedAtMs: Date.now() } as const
+      const superseded = await shop.put('temp', 'temp', { ...done, bagId: temp })
+      const supersedes = [superseded]
+      if (kind === 'delete') await shop.delete('a.txt', [], { ...done, supersedes })
+      else await shop.put('a.txt', 'new', { ...done, bagId, supersedes, replacedAreDeleted: true })
+      const next = await shop.restart()
+      await next.uploader.drain(stop)
+      expect(await next.service.contents()).toEqual({ 'a.txt': 'new' })
+      expect(next.outbox.get(superseded)).toBeUndefined()
+    },
+  )
+
   it('is no missing file when the service knows no uploads', async () => {
     const shop = await openWorkshop(PATIENT)
     shop.service.proxy.add({ match: { method: 'POST' }, fault: { answer: { status: 404 } } })

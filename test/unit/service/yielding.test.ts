@@ -16,7 +16,7 @@ describe('a download that lets others have their turn', () => {
     async (length) => {
       const whole = Buffer.alloc(length, 'x')
       const server = await scripted(({ path }, response) => {
-        if (path?.endsWith('known')) response.writeHead(200, { 'content-length': length })
+        if (path.endsWith('/known')) response.writeHead(200, { 'content-length': length })
         response.write(whole.subarray(0, length - 1))
         response.end(whole.subarray(length - 1))
       })
