@@ -88,6 +88,11 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
     if (intent?.kind !== 'put') {
       throw new DriveError('not-found', 'This change has no content: it deletes something.')
     }
+    if (intent.content.from === 'folder') {
+      throw new DriveError('not-found', `The changes of ${intent.name} are not packed yet.`, {
+        hint: 'Copy the folder out of the drive, or let bagfs sync pack it.',
+      })
+    }
     const source = this.#deps.contents.open({ kind: 'pending', shown: intent.name, intent })
     try {
       await source.length()

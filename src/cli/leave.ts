@@ -80,10 +80,8 @@ export class Leaving {
     const done = new AbortController()
     const reporting = this.#report(done.signal)
     try {
-      const left = this.#now.signal.aborted
-        ? this.#waiting()
-        : await uploader.drain(this.#now.signal)
-      return left.length
+      if (!this.#now.signal.aborted) await uploader.drain(this.#now.signal)
+      return this.#waiting().length
     } finally {
       done.abort()
       await reporting
@@ -110,8 +108,13 @@ export class Leaving {
     }
   }
 
+  /** What a folder collects, and a save holds back, waits too. */
   #waiting() {
-    return this.#deps.outbox.intents().filter(isToSend)
+    const { outbox } = this.#deps
+    return outbox
+      .intents()
+      .filter((each) => isToSend(each) || each.phase === 'held')
+      .filter(({ id }) => outbox.successorOf(id) === undefined)
   }
 
   #progress(firstBytes: number, startedAtMs: number): LeavingProgress {

@@ -123,7 +123,10 @@ class OutboxCommand {
     const ids = items.map(({ id }) => id)
     if (ids.length === 0) return
     if (verb === 'save') {
-      for (const item of items) if (item.kind === 'put') await this.#save(outbox, item)
+      await this.#saveAll(
+        outbox,
+        items.filter(({ kind }) => kind === 'put'),
+      )
       return
     }
     const done = verb === 'retry' ? await outbox.retry(ids) : await outbox.discard(ids)
@@ -131,8 +134,32 @@ class OutboxCommand {
     for (const { id, name } of done) this.#output.note(`${word}: ${name} (${id})`)
   }
 
+  /** One that cannot be saved keeps no other from it. */
+  async #saveAll(outbox: OutboxAccess, items: readonly OutboxItem[]): Promise<void> {
+    const failures: DriveError[] = []
+    for (const item of items) {
+      try {
+        await this.#save(outbox, item)
+      } catch (error) {
+        if (!(error instanceof DriveError)) throw error
+        failures.push(error)
+        if (items.length > 1) this.#output.note(`bagfs: not saved: ${item.name}: ${error.message}`)
+      }
+    }
+    const [first] = failures
+    if (first === undefined) return
+    if (items.length === 1) throw first
+    throw new DriveError(first.code, `${failures.length} of ${items.length} were not saved.`, {
+      ...(first.facts.hint === undefined ? {} : { hint: first.facts.hint }),
+    })
+  }
+
   async #save(outbox: OutboxAccess, item: OutboxItem): Promise<void> {
-    const path = join(resolve(this.#flags.to ?? '.'), encodeName(item.name))
+    const name = encodeName(item.name)
+    const path = join(
+      resolve(this.#flags.to ?? '.'),
+      item.isFolder === true && !name.endsWith('.zip') ? `${name}.zip` : name,
+    )
     const content = await outbox.content(item.id)
     const file = await openNew(path)
     try {

@@ -15,6 +15,7 @@ import { Drive } from '../drive/drive.ts'
 import type { Bridge } from '../kernel/bridge.ts'
 import { createBridge } from '../kernel/create-bridge.ts'
 import { Listing } from '../namespace/listing.ts'
+import { Lookout } from '../outbox/lookout.ts'
 import { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import type { UploaderDeps } from '../outbox/ports.ts'
@@ -111,6 +112,13 @@ async function build(
   )
   later.uploader = uploader
   releases.push(() => uploader.close())
+  const lookout = new Lookout({
+    ...{ outbox, service, clock },
+    onBack: () => {
+      uploader.serviceIsBack()
+    },
+  })
+  releases.push(() => lookout.close())
   const drive = new Drive(
     { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
     {

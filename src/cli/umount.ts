@@ -49,5 +49,5 @@ async function unmountOrphan(mountpoint: string, now: boolean): Promise<void> {
 
 function keptNote(waiting: number): string {
   const changes = waiting === 1 ? '1 change is' : `${waiting} changes are`
-  return `${changes} not at the service yet: kept in the outbox, and sent at the next mount.`
+  return `${changes} not at the service yet: kept in the outbox. The next mount goes on; bagfs outbox tells what waits for you.`
 }

@@ -35,6 +35,7 @@ export const outboxItem = z.object({
   name: z.string(),
   kind: z.enum(['put', 'delete']),
   phase: z.enum(['held', 'local', 'waiting', 'confirmed']),
+  isFolder: optional(z.boolean()),
   bytes: optional(z.number()),
   /** In plain words, as `user.bagfs.state` has them. */
   state: z.string(),

@@ -9,6 +9,8 @@ import { expireIntents } from '../namespace/expire.ts'
 import { indexListing, type ListingIndex } from '../namespace/listing-index.ts'
 import { buildTree, type Tree } from '../namespace/tree.ts'
 import type { Outbox } from '../outbox/outbox.ts'
+import { isFinished } from '../outbox/schedule.ts'
+import { forgetInOrder } from './forget-in-order.ts'
 import type { FileNode, Nodes } from './nodes.ts'
 
 interface EntriesDeps {
@@ -58,7 +60,9 @@ export class Entries {
   #noteFresh(snapshot: ListingSnapshot): void {
     if (this.#expiredAt === snapshot) return
     this.#expiredAt = snapshot
-    this.#expire(snapshot)
+    this.#expire(snapshot).catch((error: unknown) => {
+      this.#deps.log.error({ error: String(error) }, 'Finished intents stay behind.')
+    })
   }
 
   tree(): Tree {
@@ -125,9 +129,10 @@ export class Entries {
     if (sizeOf(before) !== sizeOf(entry)) node.sizeChangedAtMs = clock.now()
   }
 
-  /** Forgets confirmed intents that the listing agrees with. */
-  #expire(snapshot: ListingSnapshot): void {
-    const { outbox, log } = this.#deps
+  /** Forgets confirmed intents that the listing agrees with, once a kill could not bring an older one back. */
+  async #expire(snapshot: ListingSnapshot): Promise<void> {
+    const { outbox, listing } = this.#deps
+    if (!outbox.intents().some(isFinished) || !(await listing.keep())) return
     const kept = this.#basesOfDrafts()
     // One that is still needed counts as unfinished, so that what belongs together stays together.
     const intents = outbox
@@ -137,11 +142,11 @@ export class Entries {
           ? { ...intent, replacedAreDeleted: false }
           : intent,
       )
-    for (const intent of expireIntents(snapshot, intents, this.#listingLagMs)) {
-      outbox.remove(intent.id, intent).catch((error: unknown) => {
-        log.error({ intent: intent.id, error: String(error) }, 'A finished intent stays behind.')
-      })
-    }
+    const expired = expireIntents(snapshot, intents, this.#listingLagMs)
+    await forgetInOrder(expired, async (intent) => {
+      await outbox.remove(intent.id, intent)
+      return outbox.get(intent.id) === undefined
+    })
   }
 
   /** Intents that a file which is being written will supersede. */

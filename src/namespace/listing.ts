@@ -139,6 +139,11 @@ export class Listing {
     return () => this.#listeners.delete(listener)
   }
 
+  /** True once a mount after a kill would begin with the records of now. */
+  keep(): Promise<boolean> {
+    return this.#saved.keep()
+  }
+
   status(): ListingStatus {
     const snapshot = this.#snapshot
     const ageMs = snapshot === undefined ? undefined : this.#ageOf(snapshot)

@@ -23,6 +23,9 @@ export class SavedListing {
   #latest: StoredListing | undefined
   #cancelTimer: (() => void) | undefined
   #saving: Promise<void> = Promise.resolve()
+  /** How often something new was noted, and how much of that is on disk. */
+  #noted = 0
+  #kept = 0
 
   constructor(deps: SavedListingDeps) {
     this.#deps = deps
@@ -31,10 +34,22 @@ export class SavedListing {
   /** Takes note of an answer. One that says nothing new is written on close only, for its time. */
   note(listing: StoredListing, isNew: boolean): void {
     this.#latest = listing
+    if (isNew) this.#noted += 1
     if (!isNew || this.#cancelTimer !== undefined) return
     this.#cancelTimer = this.#deps.clock.after(SAVE_AFTER_MS, () => {
       this.#save()
     })
+  }
+
+  /** Writes what is new now; false when that failed. */
+  async keep(): Promise<boolean> {
+    if (this.#kept < this.#noted) {
+      this.#cancelTimer?.()
+      this.#save()
+    }
+    const wanted = this.#noted
+    await this.#saving
+    return this.#kept >= wanted
   }
 
   async close(): Promise<void> {
@@ -47,12 +62,15 @@ export class SavedListing {
     this.#cancelTimer = undefined
     this.#saving = this.#saving.then(async () => {
       const listing = this.#latest
+      const noted = this.#noted
       if (listing === undefined) return
       this.#latest = undefined
       const { records, startedAtMs, receivedAtMs } = listing
       try {
         await this.#deps.store.save({ records, startedAtMs, receivedAtMs })
+        this.#kept = noted
       } catch (error) {
+        this.#latest ??= listing
         this.#deps.log.warn({ error: String(error) }, 'The listing could not be kept.')
       }
     })

@@ -151,6 +151,8 @@ export class CarryOut {
 
   /** The service has no status of its own for "full": a refusal is that when the account has no room. */
   async #explain(error: unknown, length: number, signal: AbortSignal): Promise<unknown> {
+    // No file is missing: there is nothing at that address that takes uploads.
+    if (isDriveError(error, 'gone')) return new DriveError('bad-answer', error.message, error.facts)
     if (!isDriveError(error, 'bad-request', 'too-large')) return error
     try {
       const account = await this.#deps.service.getAccount({ signal })
@@ -302,13 +304,16 @@ export class CarryOut {
   async #inherit(put: PutIntent, successor: IntentId): Promise<void> {
     const { outbox } = this.#deps
     const own = put.bagId === undefined ? [] : [put.bagId]
-    const bags = put.replacedAreDeleted === true ? own : [...put.replaces, ...own]
+    const gone = put.replacedAreDeleted === true ? this.#stillToHide(put) : []
+    const bags = [...(put.replacedAreDeleted === true ? gone : put.replaces), ...own]
     const puts = put.supersedes.filter((id) => outbox.get(id) !== undefined)
     const known = outbox.get(successor)
     if (known === undefined) throw new DriveError('interrupted', 'The change was taken back.')
     if (isAllOf(bags, known.replaces) && puts.length === 0) return
     // Equal content can have been given the id of a bag that was deleted before.
-    const deleted = (put.deleted ?? []).filter(({ bagId }) => bagId !== put.bagId)
+    const deleted = [...(put.deleted ?? []), ...this.#asDeleted(put, gone)].filter(
+      ({ bagId }) => bagId !== put.bagId,
+    )
     const updated = await outbox.update(
       successor,
       (latest) =>
@@ -321,6 +326,25 @@ export class CarryOut {
       this.#settings,
     )
     if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')
+  }
+
+  /** Bags that `put` has deleted and nobody but its successor will hide: from a listing, or an older put. */
+  #stillToHide(put: PutIntent): readonly BagId[] {
+    const { outbox, listing, clock } = this.#deps
+    const puts = outbox.intents().filter((intent) => intent.kind === 'put')
+    const isLate = clock.now() - (put.confirmedAtMs ?? 0) < this.#settings.listingLagMs
+    const index = listing.current()?.index
+    return put.replaces.filter((bagId) => {
+      const given = puts.filter((other) => other.bagId === bagId)
+      if (given.some(({ id }) => id >= put.id)) return false
+      return given.length > 0 || isLate || (index?.recordsOf(bagId).length ?? 0) > 0
+    })
+  }
+
+  #asDeleted({ confirmedAtMs, deleted }: PutIntent, bags: readonly BagId[]): readonly DeletedBag[] {
+    const atMs = confirmedAtMs ?? this.#deps.clock.now()
+    const isNew = (bagId: BagId): boolean => deleted?.some((each) => each.bagId === bagId) !== true
+    return bags.filter(isNew).map((bagId) => ({ bagId, atMs }))
   }
 
   async #updatePut(

@@ -11,6 +11,8 @@ export interface OutboxItem {
   readonly name: string
   readonly kind: Intent['kind']
   readonly phase: Intent['phase']
+  /** True for a folder: its content is a zip. */
+  readonly isFolder?: boolean
   /** Bytes of its content, where they are known. */
   readonly bytes?: number
   /** In plain words. */
@@ -48,6 +50,7 @@ export function listItems(intents: readonly Intent[], sending?: Sending): readon
         name,
         kind,
         phase,
+        ...(kind === 'put' && intent.isFolder === true ? { isFolder: true } : {}),
         ...(bytes === undefined ? {} : { bytes }),
         state: stateOfIntent(intent, upload && percentOf(upload)),
         ...(failure === undefined ? {} : { failure }),

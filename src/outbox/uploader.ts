@@ -193,7 +193,7 @@ export class Uploader {
       .intents()
       .some(
         (intent) =>
-          isToSend(intent) &&
+          (isToSend(intent) || (isFinished(intent) && !this.#isDone(intent))) &&
           !isForUser(intent) &&
           !this.#isSuperseded(intent.id) &&
           !isStuck(intent.id) &&
@@ -227,6 +227,11 @@ export class Uploader {
     })
   }
 
+  /** A kill may have left what a finished change superseded: its bag is to be deleted yet. */
+  #isDone(intent: Intent): boolean {
+    return isFinished(intent) && this.#superseded(intent.id).length === 0
+  }
+
   #isSuperseded(id: IntentId): boolean {
     return this.#deps.outbox.successorOf(id) !== undefined
   }
@@ -257,7 +262,7 @@ export class Uploader {
   /** True when an intent is the uploader's business and nobody has it in hand. */
   #isOpen(intent: Intent): boolean {
     const { id, phase } = intent
-    if (phase === 'local' || isFinished(intent) || isForUser(intent)) return false
+    if (phase === 'local' || this.#isDone(intent) || isForUser(intent)) return false
     if (this.#jobs.has(id) || this.#publishing.has(id)) return false
     return !this.#isSuperseded(id) && this.#failedInDrain?.has(id) !== true
   }

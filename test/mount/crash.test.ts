@@ -96,6 +96,14 @@ describe.runIf(canMount())('a drive that is killed', () => {
     expect(runs.length).toBeGreaterThan(80)
   }, 400_000)
 
+  it('brings nothing back while finished changes are forgotten', async () => {
+    const kills = [3, 24, 48, 70].map((nth) => ({
+      title: `killed when ${nth} were forgotten`,
+      task: () => killWhileForgetting(`remove.unlinked:${nth}`),
+    }))
+    expect(await runAll(kills, 4)).toEqual([])
+  }, 200_000)
+
   it('loses nothing at any moment under load, also when the service goes away with it', async () => {
     const seed = Number(process.env['BAGFS_SEED'] ?? Date.now() % 1_000_000)
     console.info(`Random kills: BAGFS_SEED=${seed}`)
@@ -110,6 +118,25 @@ describe.runIf(canMount())('a drive that is killed', () => {
     expect(await runAll(runs, 3)).toEqual([])
   }, 200_000)
 })
+
+/** Files that were written twice and removed; one listing makes all these changes unnecessary. */
+async function killWhileForgetting(point: string): Promise<void> {
+  const run = await CrashRun.start({})
+  try {
+    const drive = await run.mount('through', point, '--listing-ttl', '12s')
+    await drive.sh('for i in $(seq 24); do echo 1 > $i; echo 2 > $i; rm $i; done; echo kept > kept')
+    const expected = await filesOf(drive.path)
+    while (drive.process.signalCode === null) {
+      await setTimeout(200)
+      await drive.sh('ls > /dev/null || true')
+    }
+    await drive.kill()
+    const again = await run.mount('through')
+    expect(await filesOf(again.path)).toEqual(expected)
+  } finally {
+    await run.end()
+  }
+}
 
 async function killUnderLoad(mode: Mode, afterMs: number, outage: boolean): Promise<void> {
   const run = await CrashRun.start({})

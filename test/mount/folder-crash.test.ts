@@ -95,10 +95,9 @@ async function died(drive: MountedDrive): Promise<boolean> {
   return process.signalCode === 'SIGKILL'
 }
 
-/** Appends to a file and keeps it open; a shell would close a copy of its descriptor. */
-function holdOpen(drive: MountedDrive, path: string, text: string) {
-  const program =
-    'import os,sys,time; fd = os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY); os.write(fd, sys.argv[2].encode()); time.sleep(60)'
+/** Appends to a file, or writes it anew, and keeps it open; a shell would close a copy of its descriptor. */
+function holdOpen(drive: MountedDrive, path: string, text: string, flag = 'O_APPEND') {
+  const program = `import os,sys,time; fd = os.open(sys.argv[1], os.O_CREAT | os.${flag} | os.O_WRONLY); os.write(fd, sys.argv[2].encode()); time.sleep(60)`
   return execa('python3', ['-c', program, path, text], { cwd: drive.path, reject: false })
 }
 
@@ -198,6 +197,26 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       const after = await run.mount()
       await after.sh('printf short > F/new')
       expect(await after.sh('cat F/new; ls F')).toBe('shortkept\nnew\n')
+    } finally {
+      await run.end()
+    }
+  })
+
+  it('a file that is written anew stays as it was closed until it is closed again', async () => {
+    const run = await Run.start()
+    try {
+      const drive = await run.mount(undefined, '--folder-settle', '60s')
+      await drive.sh('mkdir F; echo first > F/a; echo closed > F/a')
+      const writer = holdOpen(drive, 'F/a', 'half', 'O_TRUNC')
+      await expect.poll(() => drive.sh('cat F/a')).toBe('half')
+      await drive.kill()
+      writer.kill('SIGKILL')
+      await writer
+      const after = await run.mount()
+      expect(await after.sh('cat F/a')).toBe('closed\n')
+      await after.leave()
+      await unpackFolder(run.service, 'F', join(run.dir, 'unpacked'))
+      expect((await execa('cat', [join(run.dir, 'unpacked/a')])).stdout).toBe('closed')
     } finally {
       await run.end()
     }

@@ -222,6 +222,29 @@ ${calls}`
   it('a kill leaves a move at the old place and the new one, or at the new one', async () => {
     await Promise.all(CRASHES.map((each) => crash(each)))
   })
+
+  it('a file that is stored, or whose folder is, goes all the same', async () => {
+    drive = await bench.mount('--write-back', '--folder-settle', '50ms', '--listing-ttl', '100ms')
+    const python = (program: string): Promise<string> =>
+      drive.sh(`python3 -c '${PYTHON}${program}'`)
+    await python(
+      'mkdir("F")\nfor i in range(60):\n  open("r", "w").write(str(i))\n  rename("r", f"F/f{i}")',
+    )
+    expect(await drive.sh('ls F | wc -l; ls')).toBe('60\nF\n')
+    await drive.leave()
+    drive = await bench.mount('--folder-settle', '50ms')
+    const match = { method: 'POST', path: /files\/upload/ }
+    bench.service.proxy.add({ match, fault: { latencyMs: 1_500 } })
+    await drive.sh('echo new > F/new')
+    await python('rename("F/new", "new")\nrename("F/f1", "f1")')
+    expect(await drive.sh('ls; ls F | wc -l; cat new f1')).toBe('F\nf1\nnew\n59\nnew\n1')
+    await drive.leave()
+    expect((await bench.service.list()).map(({ filename }) => filename).sort()).toEqual([
+      'F',
+      'f1',
+      'new',
+    ])
+  })
 })
 
 /** Kills the drive while it moves something that is stored, and looks at what the next mount shows. */

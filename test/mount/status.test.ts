@@ -232,6 +232,44 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await next.sh('ls')).toBe('b.txt\n')
   })
 
+  it.each(['a running drive', 'no drive'])(
+    'saves all that can be saved beside a folder that is not packed yet, with %s',
+    async (how) => {
+      const drive = await mount('--write-back', '--folder-settle', '60s')
+      bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
+      await drive.sh('mkdir afolder; echo in > afolder/x; echo one > b.txt; echo two > c.txt')
+      const isRunning = how === 'a running drive'
+      if (!isRunning) {
+        const { stderr } = await bench.bagfs(['umount', '--now', bench.mountpoint], {
+          env: { XDG_RUNTIME_DIR: bench.dir },
+        })
+        expect(stderr).toContain('3 changes are not at the service yet')
+        await drive.ended()
+      }
+      const out = join(bench.dir, 'out')
+      mkdirSync(out)
+      const where = isRunning ? [] : ['--state-dir', bench.stateDir]
+      const saved = await bagfs('outbox', 'save', '--to', out, ...where)
+      expect(readdirSync(out).sort()).toEqual(['b.txt', 'c.txt'])
+      expect(saved.code).toBe(4)
+      expect(saved.stderr).toContain('not saved: afolder: ')
+      expect(saved.stderr).not.toContain('ENOENT')
+    },
+  )
+
+  it('saves a folder that the service refused as a zip', async () => {
+    const drive = await mount('--folder-settle', '50ms')
+    bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
+    await drive.sh('mkdir F; echo in > F/x')
+    const out = join(bench.dir, 'out')
+    mkdirSync(out)
+    await expect
+      .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state F'), { timeout: 10_000 })
+      .toContain('waits for you')
+    expect((await bagfs('outbox', 'save', '--to', out)).code).toBe(0)
+    expect(readdirSync(out)).toEqual(['F.zip'])
+  })
+
   it('shows how old the listing is when the service is gone', async () => {
     await bench.service.upload('a.txt', 'a\n')
     const drive = await mount('--listing-ttl', '100ms')

@@ -98,13 +98,13 @@ export class CrashRun {
     return new CrashRun(dir, service)
   }
 
-  async mount(mode: Mode, crashAt?: string): Promise<MountedDrive> {
+  async mount(mode: Mode, crashAt?: string, ...args: readonly string[]): Promise<MountedDrive> {
     const { service, dir } = this
     const drive = await MountedDrive.mount(
       { url: service.proxy.url, token: service.token },
       { mountpoint: join(dir, 'drive'), stateDir: join(dir, 'state') },
       // No listing comes by chance, so that every run passes the same steps.
-      [...SETTINGS, ...(mode === 'back' ? ['--write-back'] : [])],
+      [...SETTINGS, ...(mode === 'back' ? ['--write-back'] : []), ...args],
       crashAt === undefined ? {} : { BAGFS_CRASH_AT: crashAt },
     )
     this.#drives.push(drive)

@@ -11,6 +11,7 @@ import type { FolderWork } from './folder-work.ts'
 import type { Folder } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
 import {
+  isClosedContent,
   pathOfItem,
   promisedContent,
   type ArchivedContent,
@@ -208,7 +209,11 @@ export class FolderFiles {
     return this.#deps.inTurn(async () => {
       await this.#deps.work.begin()
       const { content } = item
-      if (content.from === 'local' && content.pins === 0) return this.#stagedOf(item, content)
+      // What was closed is not cut to nothing in place: a kill before the next close would take it.
+      const isKept = options.empty && isClosedContent(item)
+      if (content.from === 'local' && content.pins === 0 && !isKept) {
+        return this.#stagedOf(item, content)
+      }
       const copy = this.newContent(item)
       copy.before = promisedContent(item)
       if (!options.empty) await this.#copyInto(item, copy.staged)

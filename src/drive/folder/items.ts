@@ -62,6 +62,12 @@ export function promisedContent({ content }: FileItem): LocalContent | ArchivedC
   return content.from === 'archive' || content.journaled ? content : content.before
 }
 
+/** True for content that is as it was when the file was closed last. */
+export function isClosedContent({ content }: FileItem): boolean {
+  if (content.from === 'archive') return true
+  return content.journaled && content.staged?.dirty !== true && content.length > 0
+}
+
 /** Path relative to `top`; empty for `top` itself. Undefined for what is not in there any more. */
 export function pathOfItem(item: Item, top: Item): string | undefined {
   const names: string[] = []

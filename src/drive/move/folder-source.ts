@@ -50,10 +50,10 @@ export class ItemSource implements MoveSource {
     throw new DriveError('busy', 'The file changes while it is moved.')
   }
 
-  /** True when nothing of it has changed since `finish`. */
-  async isAsFinished(): Promise<boolean> {
+  /** What is there now. What changed since `finish`, or is in another zip since, is copied once more. */
+  async now(): Promise<readonly TreeEntry[]> {
     const found = await this.#copy?.complete(this.item)
-    return found?.isSame === true
+    return found?.entries ?? []
   }
 
   get isGone(): boolean {

@@ -1,6 +1,8 @@
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { BagId } from '../../domain/ids.ts'
+import type { BagFacts } from '../../domain/record.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Contents } from '../contents.ts'
 import type { Entries } from '../entries.ts'
@@ -21,6 +23,7 @@ export interface RootSourceDeps {
   readonly changes: NameChanges
   readonly openFolders: OpenFolders
   readonly uploader: Uploader
+  readonly facts: { get(bagId: BagId): BagFacts | undefined }
 }
 
 const ONLY_FILE = '1'
@@ -56,11 +59,18 @@ export class RootFileSource implements MoveSource {
     this.#copied = { version, length: await syncFile(path) }
   }
 
-  /** Tells whether the content is the same as before. */
+  /** Tells whether the content is the same as before; that it became a bag meanwhile is no change. */
   #version(): string {
     const { staged, entry } = this.#node
     if (staged?.dirty === true) return `${staged.id} ${staged.size} ${staged.lastWriteMs}`
-    return entry?.kind === 'bag' ? entry.record.bagId : (entry?.intent.id ?? '')
+    if (entry?.kind === 'bag') return this.#versionOf(entry.record.bagId)
+    const content = entry?.intent.content
+    if (content?.from === 'bag') return this.#versionOf(content.bagId)
+    return content?.from === 'staged' ? content.sha256 : ''
+  }
+
+  #versionOf(bagId: BagId): string {
+    return this.#deps.facts.get(bagId)?.sha256 ?? bagId
   }
 
   finish(): Promise<readonly TreeEntry[]> {

@@ -117,9 +117,13 @@ export class MovesToRoot {
     })
     onStep?.('move.placed')
     await root.settleOrRevert(put, true)
+    // The folder may have been stored meanwhile: then the same content is in its zip.
+    const isSame = async (name: string): Promise<boolean> =>
+      name === file.file || (await sha256OfFile(join(dirname(copy), name))) === sha256
     await openFolders.inTurns([source.folder], async () => {
       if (source.isGone) return
-      if (!(await source.isAsFinished())) {
+      const [now] = await source.now()
+      if (now?.type !== 'file' || !(await isSame(now.file))) {
         throw new DriveError('busy', 'The file changed while it was moved, and is at both places.')
       }
       await source.folder.work.begin()

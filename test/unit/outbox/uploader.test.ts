@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { toBagId } from '../../../src/domain/ids.ts'
 import type { Intent, PutIntent } from '../../../src/domain/intent.ts'
+import { buildTree } from '../../../src/namespace/tree.ts'
 import { openWorkshop, type Workshop } from './workshop.ts'
 
 /** Requests that change something, in their order, as `POST upload` and `DELETE`. */
@@ -45,6 +46,61 @@ describe('sending', () => {
     await shop.uploader.drain(stop)
     expect(await shop.service.contents()).toEqual({ 'a.txt': 'new' })
     expect(changes(shop)).toEqual(['POST upload', 'DELETE'])
+  })
+
+  it.each(['content', 'delete'])(
+    'brings nothing back when stored content gives way to a %s',
+    async (kind) => {
+      const shop = await openWorkshop()
+      const store = async (id: Intent['id']): Promise<void> => {
+        await shop.uploader.attempt(id)
+        await shop.uploader.finished(id)
+      }
+      const first = await shop.put('a.txt', 'first')
+      await store(first)
+      const replaces = [putOf(shop, first).bagId].filter((bagId) => bagId !== undefined)
+      const second = await shop.put('a.txt', 'second', { replaces })
+      await store(second)
+      const base = { supersedes: [second] }
+      await store(
+        kind === 'content'
+          ? await shop.put('a.txt', 'third', base)
+          : await shop.delete('a.txt', [], base),
+      )
+      expect(shop.outbox.get(second)).toBeUndefined()
+      const shown = [...buildTree(undefined, shop.outbox.intents()).entries()]
+      expect(shown.map((entry) => entry.shown)).toEqual(kind === 'content' ? ['a.txt'] : [])
+      expect(changes(shop).filter((change) => change === 'DELETE')).toHaveLength(2)
+    },
+  )
+
+  it.each(['put', 'delete'])(
+    'deletes what a finished %s superseded, when a kill left it',
+    async (kind) => {
+      const shop = await openWorkshop()
+      const [temp, bagId] = [await shop.given('temp', 'temp'), await shop.given('a.txt', 'new')]
+      const done = { phase: 'confirmed', confirmedAtMs: Date.now() } as const
+      const superseded = await shop.put('temp', 'temp', { ...done, bagId: temp })
+      const supersedes = [superseded]
+      if (kind === 'delete') await shop.delete('a.txt', [], { ...done, supersedes })
+      else await shop.put('a.txt', 'new', { ...done, bagId, supersedes, replacedAreDeleted: true })
+      const next = await shop.restart()
+      await next.uploader.drain(stop)
+      expect(await next.service.contents()).toEqual({ 'a.txt': 'new' })
+      expect(next.outbox.get(superseded)).toBeUndefined()
+    },
+  )
+
+  it('is no missing file when the service knows no uploads', async () => {
+    const shop = await openWorkshop(PATIENT)
+    shop.service.proxy.add({ match: { method: 'POST' }, fault: { answer: { status: 404 } } })
+    const id = await shop.put('a.txt', 'new')
+    await expect(shop.uploader.attempt(id)).rejects.toMatchObject({
+      code: 'bad-answer',
+      facts: { status: 404 },
+    })
+    await shop.uploader.finished(id)
+    expect(putOf(shop, id).failure).toMatchObject({ code: 'bad-answer', waitsForUser: false })
   })
 
   it('keeps the old bag while the new content is not taken', async () => {

@@ -1,0 +1,91 @@
+import { expect, it } from 'vitest'
+import { DriveError, type DriveErrorCode } from '../../../src/domain/errors.ts'
+import type { Intent } from '../../../src/domain/intent.ts'
+import { Lookout } from '../../../src/outbox/lookout.ts'
+import { put } from '../namespace/builders.ts'
+import { ManualClock } from '../namespace/manual-clock.ts'
+
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+const account = { uid: 'u', spaceLeft: 1, capacity: 1 }
+
+function watch(code: DriveErrorCode) {
+  const clock = new ManualClock()
+  const failure = { code, message: '', atMs: 0, tries: 9, waitsForUser: false }
+  const heard = { asked: 0, back: 0 }
+  const state: { intents: readonly Intent[]; isAway: boolean } = {
+    intents: [put(1, 'a', { failure })],
+    isAway: true,
+  }
+  let change = (): void => undefined
+  const lookout = new Lookout({
+    clock,
+    outbox: {
+      intents: () => state.intents,
+      onChange: (listener) => {
+        change = listener
+        return () => undefined
+      },
+    },
+    service: {
+      getAccount: () => {
+        heard.asked += 1
+        if (state.isAway) return Promise.reject(new DriveError('unavailable', 'Away.'))
+        return Promise.resolve(account)
+      },
+    },
+    onBack: () => {
+      heard.back += 1
+    },
+  })
+  const pass = async (seconds: number): Promise<void> => {
+    for (let second = 0; second < seconds; second += 1) {
+      clock.move(1_000)
+      await settle()
+    }
+  }
+  return {
+    clock,
+    heard,
+    state,
+    lookout,
+    pass,
+    change: () => {
+      change()
+    },
+  }
+}
+
+it.each(['unavailable', 'timed-out', 'unauthorized'] as const)(
+  'tells within seconds when what failed as %s may be sent again, once',
+  async (code) => {
+    const { heard, state, pass } = watch(code)
+    await pass(300)
+    expect(heard.back).toBe(0)
+    state.isAway = false
+    await pass(10)
+    expect(heard.back).toBe(1)
+    await pass(100)
+    expect(heard.back).toBe(1)
+    expect(heard.asked).toBeLessThanOrEqual(41)
+  },
+)
+
+it('asks nothing while nothing waits for the service', async () => {
+  const { clock, heard, state, pass, change } = watch('rejected')
+  await pass(100)
+  expect([heard.asked, clock.waiting]).toEqual([0, 0])
+  state.intents = []
+  change()
+  await pass(100)
+  expect([heard.asked, clock.waiting]).toEqual([0, 0])
+})
+
+it('ends when it is closed', async () => {
+  const { clock, lookout, pass, heard, change } = watch('unavailable')
+  await pass(15)
+  await lookout.close()
+  change()
+  expect(clock.waiting).toBe(0)
+  await pass(100)
+  expect(heard.asked).toBe(1)
+})
