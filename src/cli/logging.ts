@@ -12,8 +12,8 @@ export interface LogSettings {
 export interface LoggingDeps {
   /** Gets whole lines, with their line ends. */
   readonly write: (text: string) => void
-  /** Texts that must never show, whatever field they hide in. */
-  readonly secrets: readonly string[]
+  /** Texts that must never show, whatever field they hide in; more may come while the log runs. */
+  readonly secrets: Iterable<string>
 }
 
 const HIDDEN = '[hidden]'
@@ -24,9 +24,10 @@ const SHORTEST_SECRET = 8
 
 /** Makes the log. Fields that carry a token are hidden by name, and the token itself wherever it shows up. */
 export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
-  const secrets = deps.secrets.filter((secret) => secret.length >= SHORTEST_SECRET)
   const hide = (line: string): string =>
-    secrets.reduce((text, secret) => text.replaceAll(secret, HIDDEN), line)
+    [...deps.secrets]
+      .filter((secret) => secret.length >= SHORTEST_SECRET)
+      .reduce((text, secret) => text.replaceAll(secret, HIDDEN), line)
   const logger = pino(
     {
       level: settings.level,

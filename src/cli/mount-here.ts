@@ -23,9 +23,11 @@ export async function mountHere(
   const signals = options.signals ?? listenForStop()
   const { abandoned } = options
   const line = createLeavingLine(output)
+  const secrets = new Set([job.service.token])
   try {
     await runMountJob(job, {
-      log: createJobLogger(output, job),
+      log: createJobLogger(output, job, secrets),
+      onSecret: (secret) => secrets.add(secret),
       onReady: options.onReady,
       stopSignal: signals.stop,
       nowSignal: abandoned === undefined ? signals.now : AbortSignal.any([signals.now, abandoned]),
@@ -37,11 +39,11 @@ export async function mountHere(
   }
 }
 
-function createJobLogger(output: Output, job: MountJob): Logger {
+function createJobLogger(output: Output, job: MountJob, secrets: Iterable<string>): Logger {
   return createLogger(job.log, {
     write: (text) => {
       output.raw('stderr', text)
     },
-    secrets: [job.service.token],
+    secrets,
   })
 }

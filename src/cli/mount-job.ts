@@ -4,12 +4,17 @@ import type { RunDrive, RunDriveDeps } from './running-drive.ts'
 
 /** Which service a mount talks to: an account somewhere, or the embedded one with its data here. */
 export type ServiceChoice =
-  | { readonly kind: 'account'; readonly url: string; readonly token: string }
+  | {
+      readonly kind: 'account'
+      readonly url: string
+      readonly token: string
+      readonly tokenFile?: string
+    }
   | { readonly kind: 'local'; readonly dataDir: string; readonly token: string }
 
 /** A mount as it is handed to the process that runs it; plain JSON. */
 export interface MountJob {
-  readonly drive: Omit<MountSettings, 'url' | 'token' | 'serviceKey'>
+  readonly drive: Omit<MountSettings, 'url' | 'token' | 'tokenFile' | 'serviceKey'>
   readonly service: ServiceChoice
   readonly log: LogSettings
 }
@@ -20,8 +25,9 @@ export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<vo
   const { runDrive } = await import('./run-drive.ts')
   const { service } = job
   if (service.kind === 'account') {
-    const { url, token } = service
-    await runDrive({ ...job.drive, url, token, serviceKey: url }, deps)
+    const { url, token, tokenFile } = service
+    const file = tokenFile === undefined ? {} : { tokenFile }
+    await runDrive({ ...job.drive, url, token, ...file, serviceKey: url }, deps)
     return
   }
   await runWithLocalService(job, service, { ...deps, runDrive })

@@ -109,7 +109,11 @@ async function chooseService(
   flags: MountFlags,
   dataDir: string | undefined,
 ): Promise<ServiceChoice> {
-  if (dataDir === undefined) return { kind: 'account', ...(await chooseAccount(context, flags)) }
+  if (dataDir === undefined) {
+    const { tokenFile } = flags
+    const file = tokenFile === undefined ? {} : { tokenFile: resolve(tokenFile) }
+    return { kind: 'account', ...(await chooseAccount(context, flags)), ...file }
+  }
   const { token } = await keepLocalToken(dataDir, (sentence) => {
     context.output.note(`bagfs: warning: ${sentence}`)
   })

@@ -21,15 +21,7 @@ import type { StepListener } from '../outbox/steps.ts'
 import type { UploaderDeps } from '../outbox/ports.ts'
 import { Uploader } from '../outbox/uploader.ts'
 import type { DriveService } from '../service/drive-service.ts'
-import { withBreaker } from '../service/breaker.ts'
-import { createHttpService } from '../service/http-service.ts'
-import {
-  recallAuthHeader,
-  recallUid,
-  rememberAuthHeader,
-  rememberUid,
-  stateDirFor,
-} from '../state/accounts.ts'
+import { recallUid, rememberUid, stateDirFor } from '../state/accounts.ts'
 import { FactsStore } from '../state/facts-store.ts'
 import { ListingStore } from '../state/listing-store.ts'
 import { acquireLock } from '../state/lock.ts'
@@ -38,14 +30,13 @@ import { DriveActions } from './drive-actions.ts'
 import { Leaving } from './leave.ts'
 import { attachMadeDirectories, type SelfReport } from './made-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
+import { CONTENT_PATIENCE, openService } from './open-service.ts'
 import type { RunDriveDeps } from './running-drive.ts'
 import { tuneHeap } from './tune-heap.ts'
 
 /** How long the listing may disagree with what the service confirmed before it is believed. */
 const BELIEVE_LISTING_MS = 10 * 60_000
 const HOLD_MS = 60_000
-/** Content may take this many times as long as a short call until its next byte. */
-const CONTENT_PATIENCE = 3
 /** Content taken out of zips may have this part of the cache's size on top of it. */
 const INFLATED_SHARE = 4
 const UPLOADS = {
@@ -72,6 +63,7 @@ export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Pro
 
 /** What is built after others that ask it. */
 interface Later {
+  uid?: string
   drive?: Drive
   uploader?: Uploader
 }
@@ -89,14 +81,19 @@ interface Parts {
 
 async function build(
   settings: MountSettings,
-  { log, stopSignal }: RunDriveDeps,
+  { log, stopSignal, onSecret }: RunDriveDeps,
   releases: Release[],
 ): Promise<Parts> {
   const clock = systemClock
   const later: Later = {}
-  const service = await openService(settings, { log, later })
+  const service = await openService(settings, {
+    ...{ log, onSecret },
+    uid: () => later.uid,
+    onBack: () => later.uploader?.serviceIsBack(),
+  })
   releases.push(() => service.close())
   const { stateDir, uid, account } = await findStateDir(settings, { service, log, stopSignal })
+  later.uid = uid
   const steps = stepListener(log)
   const state = await openState(stateDir, { log, ...steps }, releases)
   const { facts, outbox } = state
@@ -112,13 +109,7 @@ async function build(
   )
   later.uploader = uploader
   releases.push(() => uploader.close())
-  const lookout = new Lookout({
-    ...{ outbox, service, clock },
-    onBack: () => {
-      uploader.serviceIsBack()
-    },
-  })
-  releases.push(() => lookout.close())
+  openLookout({ outbox, service, uploader }, releases)
   const drive = new Drive(
     { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
     {
@@ -233,31 +224,15 @@ async function openListing(
   return listing
 }
 
-async function openService(
-  settings: MountSettings,
-  { log, later }: { readonly log: Logger; readonly later: Later },
-): Promise<DriveService> {
-  const { stateDir, serviceKey, url, token, timeoutMs } = settings
-  const authHeader = await recallAuthHeader(stateDir, serviceKey, token)
-  const service = createHttpService(
-    { log, clock: systemClock },
-    {
-      baseUrl: url,
-      token,
-      connectTimeoutMs: timeoutMs,
-      metadataTimeoutMs: timeoutMs,
-      firstByteTimeoutMs: CONTENT_PATIENCE * timeoutMs,
-      stallTimeoutMs: CONTENT_PATIENCE * timeoutMs,
-      ...(authHeader === undefined ? {} : { authHeader }),
-      onAuthHeader: (header) => {
-        rememberAuthHeader(stateDir, serviceKey, token, header).catch((error: unknown) => {
-          log.warn({ error: String(error) }, 'The header of the token could not be remembered.')
-        })
-      },
-    },
-  )
-  const onBack = (): void => later.uploader?.serviceIsBack()
-  return withBreaker(service, { clock: systemClock, log, onBack })
+function openLookout(
+  { uploader, ...deps }: Pick<Parts, 'outbox' | 'uploader'> & { readonly service: DriveService },
+  releases: Release[],
+): void {
+  const onBack = (): void => {
+    uploader.serviceIsBack()
+  }
+  const lookout = new Lookout({ ...deps, clock: systemClock, onBack })
+  releases.push(() => lookout.close())
 }
 
 /** One state directory per account; without network, the one that this token had before. */

@@ -6,6 +6,8 @@ export type { LeavingProgress } from '../control/protocol.ts'
 
 export interface RunDriveDeps {
   readonly log: Logger
+  /** Told of a token that must never show in the log. */
+  readonly onSecret: (secret: string) => void
   /** Called once, when the mounted drive answers. */
   readonly onReady: (info: { readonly mountpoint: string; readonly pid: number }) => void
   /** First abort: leave, but wait for the outbox. */

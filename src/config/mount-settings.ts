@@ -6,6 +6,8 @@ export interface MountSettings {
   readonly url: string
   /** Never logged, never in the arguments of a process. */
   readonly token: string
+  /** Absolute path of the file that the token was read from, which may get another one. */
+  readonly tokenFile?: string
   /**
    * Names the service in the state directory. The URL itself, except for the embedded service of
    * `--local`, whose port is another one at each mount: there `local:` and its data directory.

@@ -1,21 +1,27 @@
-import type { AuthHeader } from './settings.ts'
+import type { AuthHeader, Resolved } from './settings.ts'
 
-/** Knows which of the two headers the service takes the token in. */
+type AuthSettings = Pick<Resolved, 'token' | 'authHeader' | 'onAuthHeader' | 'renewToken'>
+
+/** Knows the token, and which of the two headers the service takes it in. */
 export class Auth {
-  readonly #token: string
-  readonly #onChange: (header: AuthHeader) => void
+  /** All that were used: none of them may show anywhere. */
+  readonly tokens: Set<string>
+  readonly #settings: AuthSettings
+  #token: string
   #header: AuthHeader
   /** True once the service took the token: a later 401 means the token, not the header. */
   #isProven = false
+  #renewing: Promise<string | undefined> | undefined
 
-  constructor(settings: {
-    readonly token: string
-    readonly authHeader: AuthHeader
-    readonly onAuthHeader: (header: AuthHeader) => void
-  }) {
+  constructor(settings: AuthSettings) {
+    this.#settings = settings
     this.#token = settings.token
     this.#header = settings.authHeader
-    this.#onChange = settings.onAuthHeader
+    this.tokens = new Set([settings.token])
+  }
+
+  get token(): string {
+    return this.#token
   }
 
   /** The headers to try in turn, for one call. */
@@ -35,6 +41,19 @@ export class Auth {
     this.#isProven = true
     if (header === this.#header) return
     this.#header = header
-    this.#onChange(header)
+    this.#settings.onAuthHeader(header)
+  }
+
+  /** After a token was refused: true when there is another one to try. */
+  async renew(refused: string): Promise<boolean> {
+    if (refused !== this.#token) return true
+    this.#renewing ??= this.#settings.renewToken(refused).finally(() => {
+      this.#renewing = undefined
+    })
+    const token = await this.#renewing
+    if (token === undefined || token === refused) return refused !== this.#token
+    this.#token = token
+    this.tokens.add(token)
+    return true
   }
 }

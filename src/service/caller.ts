@@ -61,7 +61,17 @@ export class Caller {
     )
   }
 
+  /** A token that is refused may have been replaced meanwhile. */
   async #authorized(call: Call): Promise<Answer> {
+    const { auth } = this.#deps
+    const { token } = auth
+    const answer = await this.#tried(call)
+    if (answer.status !== 401 || !(await auth.renew(token))) return answer
+    answer.body.destroy()
+    return this.#tried(call)
+  }
+
+  async #tried(call: Call): Promise<Answer> {
     const { auth } = this.#deps
     let refused: Answer | undefined
     for (const header of auth.candidates()) {

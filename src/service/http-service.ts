@@ -63,13 +63,13 @@ class HttpService implements DriveService {
     const { maxUploads, maxDownloads, maxConnections, connectTimeoutMs } = settings
     this.#log = log
     this.#settings = settings
-    this.#redact = makeRedact(settings.token)
     this.#pool = new Pool(settings.origin, {
       connections: maxConnections,
       connect: { timeout: connectTimeoutMs },
     })
     const auth = new Auth(settings)
-    const redact = this.#redact
+    const redact = makeRedact(auth.tokens)
+    this.#redact = redact
     this.#caller = new Caller({ pool: this.#pool, clock, log, redact, auth }, settings)
     this.#uploads = new Slots(maxUploads)
     this.#downloads = new Slots(maxDownloads)

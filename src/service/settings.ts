@@ -27,13 +27,14 @@ export interface HttpServiceSettings {
   readonly authHeader?: AuthHeader
   /** Told which header the service took when it is not the one that was tried first. */
   readonly onAuthHeader?: (header: AuthHeader) => void
+  /** Asked when the service refuses the token: another one to try, if there is one. Must not reject. */
+  readonly renewToken?: (refused: string) => Promise<string | undefined>
 }
 
-export type Resolved = Required<Omit<HttpServiceSettings, 'baseUrl' | 'onAuthHeader'>> & {
+export type Resolved = Required<Omit<HttpServiceSettings, 'baseUrl'>> & {
   readonly origin: string
   /** Path of the base URL without a trailing slash; empty at the root. */
   readonly prefix: string
-  readonly onAuthHeader: (header: AuthHeader) => void
 }
 
 const DEFAULTS = {
@@ -49,6 +50,7 @@ const DEFAULTS = {
   retryMaxMs: 10_000,
   authHeader: 'bearer',
   onAuthHeader: (): void => undefined,
+  renewToken: (): Promise<undefined> => Promise.resolve(undefined),
 } as const
 
 /** Fills in defaults. Throws DriveError `usage` for what cannot be used; the token is never in it. */

@@ -14,7 +14,8 @@ import {
 import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
 import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
 
-const OTHER_TOKEN = 'other-token-0123456789'
+/** Of another account. */
+export const OTHER_TOKEN = 'other-token-0123456789'
 const MOUNT_LIMIT_MS = 20_000
 const LEAVE_LIMIT_MS = 30_000
 

@@ -6,6 +6,7 @@ import { makeRedact } from '../../../src/service/redact.ts'
 import { fromTransport } from '../../../src/service/transport-errors.ts'
 import {
   bytesOf,
+  failureOf,
   fileToUpload,
   json,
   recordingLog,
@@ -83,6 +84,45 @@ describe('the token', () => {
 
   it('is in no error made of a foreign one', () => {
     const foreign = Object.assign(new Error(`bad header ${TOKEN}`), { code: 'EODD', data: TOKEN })
-    expect(printed(fromTransport(foreign, 'Listing', makeRedact(TOKEN)))).not.toContain(TOKEN)
+    expect(printed(fromTransport(foreign, 'Listing', makeRedact([TOKEN])))).not.toContain(TOKEN)
+  })
+})
+
+describe('a token that is refused', () => {
+  const NEW = 'new-8d1e+/=44c'
+  const account = { uid: 'u', space_left: 1, capacity: 2 }
+  const onlyNew: Script = ({ headers }, response) => {
+    const isNew = headers.authorization === `Bearer ${NEW}`
+    json(response, isNew ? account : { detail: headers }, isNew ? 200 : 401)
+  }
+
+  it('gives way to a new one after one look for it, and the new one shows nowhere', async () => {
+    let isOver = false
+    const server = await scripted((received, response, turn) => {
+      if (isOver) json(response, { detail: received.headers }, 403)
+      else onlyNew(received, response, turn)
+    })
+    const refused: string[] = []
+    const log = recordingLog()
+    const renewToken = (token: string): Promise<string> => {
+      refused.push(token)
+      return Promise.resolve(NEW)
+    }
+    const service = serviceFor(server.url, { renewToken }, log)
+    const answers = await Promise.all([service.getAccount(), service.getAccount()])
+    expect(answers.map(({ uid }) => uid)).toEqual(['u', 'u'])
+    expect(refused).toEqual([TOKEN])
+    isOver = true
+    const failure = await failureOf(service.getAccount())
+    expect(failure.code).toBe('forbidden')
+    expect(inspect([failure, log.lines], { depth: 9 })).not.toContain(NEW)
+  })
+
+  it('stays refused when there is no other', async () => {
+    const server = await scripted(onlyNew)
+    const renewToken = (): Promise<undefined> => Promise.resolve(undefined)
+    const failure = await failureOf(serviceFor(server.url, { renewToken }).getAccount())
+    expect(failure.code).toBe('unauthorized')
+    expect(server.received).toHaveLength(2)
   })
 })

@@ -1,0 +1,58 @@
+import { readTokenFile } from '../config/token.ts'
+import { isDriveError } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+
+interface TokenFileDeps {
+  /** Absolute path of `--token-file`. */
+  readonly path: string
+  readonly log: Logger
+  /** The account that the drive shows; undefined until it is known. */
+  readonly uid: () => string | undefined
+  /** Asks the service whose token this is; rejects when it does not say. */
+  readonly uidOf: (token: string) => Promise<string>
+  /** Told of a token before it is used: it must be in no log. */
+  readonly onSecret: (token: string) => void
+  /** Told of a token that the service takes for this account. */
+  readonly onRenewed: (token: string) => void
+}
+
+/** Looks for a new token where the old one came from, so that a drive outlives an expired token. */
+export class TokenFile {
+  readonly #deps: TokenFileDeps
+  #foreign: string | undefined
+
+  constructor(deps: TokenFileDeps) {
+    this.#deps = deps
+  }
+
+  /** A token that the service takes for this account, if the file has one by now. Never rejects. */
+  async renew(refused: string): Promise<string | undefined> {
+    const { path, log } = this.#deps
+    try {
+      const token = await readTokenFile(path, () => undefined)
+      if (token === refused || token === this.#foreign) return undefined
+      this.#deps.onSecret(token)
+      return (await this.#isOurs(token)) ? token : undefined
+    } catch (error) {
+      const fields = { file: path, error: String(error) }
+      if (isDriveError(error, 'unauthorized')) log.info(fields, 'The new token is refused, too.')
+      else log.warn(fields, 'No new token could be had.')
+      return undefined
+    }
+  }
+
+  /** What waits for one account must not go to another. */
+  async #isOurs(token: string): Promise<boolean> {
+    const { path, log, uid, uidOf, onRenewed } = this.#deps
+    const own = uid()
+    if (own === undefined) return false
+    if ((await uidOf(token)) !== own) {
+      this.#foreign = token
+      log.error({ file: path }, 'The token file has the token of another account: it is not used.')
+      return false
+    }
+    log.info({ file: path }, 'The token file has a new token, which is used from now on.')
+    onRenewed(token)
+    return true
+  }
+}

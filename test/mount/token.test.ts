@@ -1,0 +1,94 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench, OTHER_TOKEN } from '../support/mounted-drive.ts'
+
+const NEW_TOKEN = 'a-new-token-0123456789'
+const ARRIVAL = { timeout: 20_000, interval: 100 }
+
+describe.runIf(canMount())('a token that expires while the drive is mounted', () => {
+  let bench: Bench
+  /** What the front takes for the account's token. */
+  let valid: string
+  let file: string
+  beforeEach(async () => {
+    bench = await Bench.start()
+    valid = bench.service.token
+    file = join(bench.dir, 'token')
+    await bench.service.upload('old.txt', Buffer.from('old\n'))
+    const { code } = await bench.mountBy('--url', await startFront(), '--write-back')
+    expect(code).toBe(0)
+  })
+  afterEach(async () => {
+    await bench.bagfs(['umount', '--now', bench.mountpoint])
+    await bench.close()
+  })
+
+  /** Before the service: knows the account by `valid`, and the other account by its own token. */
+  const startFront = async (): Promise<string> => {
+    const { hostname, port } = new URL(bench.service.local.url)
+    const forward = (incoming: IncomingMessage, response: ServerResponse): void => {
+      const given = incoming.headers.authorization ?? ''
+      const authorization = given === `Bearer ${valid}` ? `Bearer ${bench.service.token}` : given
+      const isRefused = given === `Bearer ${bench.service.token}` && valid !== bench.service.token
+      const headers = {
+        ...incoming.headers,
+        authorization: isRefused ? 'Bearer no' : authorization,
+        'x-authorization': 'no',
+      }
+      const { method, url: path } = incoming
+      const outgoing = request({ hostname, port, method, path, headers }, (answer) => {
+        response.writeHead(answer.statusCode ?? 500, answer.headers)
+        answer.pipe(response)
+      })
+      outgoing.on('error', () => response.destroy())
+      incoming.pipe(outgoing)
+    }
+    const server = createServer(forward)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+
+  const sh = async (command: string): Promise<string> => {
+    const options = { cwd: bench.mountpoint, timeout: 15_000, reject: false, all: true } as const
+    return (await execa('bash', ['-ec', command], options)).all
+  }
+
+  const log = (): string => {
+    const logs = join(bench.stateDir, 'logs')
+    return readdirSync(logs)
+      .map((name) => readFileSync(join(logs, name), 'utf8'))
+      .join('')
+  }
+
+  it('is read anew from its file, and what waited for it goes out', async () => {
+    valid = NEW_TOKEN
+    await sh('echo new > new.txt')
+    await expect
+      .poll(() => sh('getfattr --only-values -n user.bagfs.state new.txt'), ARRIVAL)
+      .toContain('failed')
+    writeFileSync(file, `${NEW_TOKEN}\n`, { mode: 0o600 })
+    expect(await sh('cat old.txt')).toBe('old')
+    await expect.poll(async () => (await bench.service.list()).length, ARRIVAL).toBe(2)
+    expect(log()).toContain('has a new token')
+    expect(log()).not.toContain(NEW_TOKEN)
+  })
+
+  it('is not replaced by the token of another account', async () => {
+    valid = NEW_TOKEN
+    writeFileSync(file, OTHER_TOKEN, { mode: 0o600 })
+    await sh('echo new > new.txt')
+    await expect.poll(log, ARRIVAL).toContain('the token of another account')
+    expect(await sh('getfattr --only-values -n user.bagfs.state new.txt')).not.toBe('stored')
+    expect(await bench.service.list()).toHaveLength(1)
+    expect(log()).not.toContain(OTHER_TOKEN)
+  })
+})
