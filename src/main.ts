@@ -4,6 +4,9 @@ import { Output } from './cli/output.ts'
 import { createProgram } from './cli/program.ts'
 import { readEnvironment } from './config/env.ts'
 
+/** What still holds the process when its work is done (a thread of a library) does so for no longer. */
+const LONGEST_END_MS = 10_000
+
 const output = new Output({ stdout: process.stdout, stderr: process.stderr })
 try {
   await createProgram({ output, environment: readEnvironment() }).parseAsync()
@@ -12,3 +15,6 @@ try {
   if (text !== '') output.note(text)
   process.exitCode = exitCode
 }
+setTimeout(() => {
+  process.exit()
+}, LONGEST_END_MS).unref()

@@ -31,6 +31,7 @@ import { Leaving } from './leave.ts'
 import { attachMadeDirectories, type SelfReport } from './made-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
 import { CONTENT_PATIENCE, openService } from './open-service.ts'
+import { Releases } from './releases.ts'
 import type { RunDriveDeps } from './running-drive.ts'
 import { tuneHeap } from './tune-heap.ts'
 
@@ -46,18 +47,15 @@ const UPLOADS = {
 }
 const LONGEST_SOCKET_PATH = 100
 
-/** What a running drive holds, in the order in which it is let go. */
-type Release = () => Promise<void>
-
 /** The one place that builds a drive: mounts it; resolves when it has been unmounted, however that came about. */
 export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Promise<void> {
-  const releases: Release[] = []
+  const releases = new Releases()
   tuneHeap()
   try {
     const parts = await build(settings, deps, releases)
     await serve(settings, deps, parts, releases)
   } finally {
-    for (const release of releases.reverse()) await release()
+    await releases.run({ clock: systemClock, log: deps.log })
   }
 }
 
@@ -82,7 +80,7 @@ interface Parts {
 async function build(
   settings: MountSettings,
   { log, stopSignal, onSecret }: RunDriveDeps,
-  releases: Release[],
+  releases: Releases,
 ): Promise<Parts> {
   const clock = systemClock
   const later: Later = {}
@@ -91,7 +89,7 @@ async function build(
     uid: () => later.uid,
     onBack: () => later.uploader?.serviceIsBack(),
   })
-  releases.push(() => service.close())
+  releases.add('service', () => service.close())
   const { stateDir, uid, account } = await findStateDir(settings, { service, log, stopSignal })
   later.uid = uid
   const steps = stepListener(log)
@@ -108,7 +106,7 @@ async function build(
     { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },
   )
   later.uploader = uploader
-  releases.push(() => uploader.close())
+  releases.add('uploader', () => uploader.close())
   openLookout({ outbox, service, uploader }, releases)
   const drive = new Drive(
     { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
@@ -126,13 +124,13 @@ async function build(
     },
   )
   later.drive = drive
-  releases.push(() => drive.close())
+  releases.add('drive', () => drive.close())
   const parts = { drive, cache, facts, outbox, uploader }
   const about = aboutDrive(settings, uid)
   const report = attachMadeDirectories({ ...parts, service, listing, clock }, about)
   if (hasDesktop()) {
     const notifier = new Notifier({ outbox, clock, show: notifySend(log) }, settings)
-    releases.push(() => notifier.close())
+    releases.add('notifier', () => notifier.close())
   }
   const bridge = await createBridge({ drive, log }, settings)
   return { ...parts, stateDir, bridge, report }
@@ -172,17 +170,17 @@ function stepListener(log: Logger): { readonly onStep?: StepListener } {
 async function openState(
   stateDir: string,
   deps: { readonly log: Logger; readonly onStep?: StepListener },
-  releases: Release[],
+  releases: Releases,
 ): Promise<State> {
   const lock = await acquireLock(stateDir)
-  releases.push(() => lock.release())
+  releases.add('lock', () => lock.release())
   const facts = await FactsStore.open(deps, { dir: stateDir })
-  releases.push(() => facts.close())
+  releases.add('facts', () => facts.close())
   const outbox = await Outbox.open(
     { clock: systemClock, ...deps },
     { dir: join(stateDir, 'outbox') },
   )
-  releases.push(() => outbox.close())
+  releases.add('outbox', () => outbox.close())
   return { facts, outbox }
 }
 
@@ -190,7 +188,7 @@ async function openCache(
   settings: MountSettings,
   deps: Parameters<typeof BagCache.open>[0],
   stateDir: string,
-  releases: Release[],
+  releases: Releases,
 ): Promise<BagCache> {
   const cache = await BagCache.open(deps, {
     dir: join(stateDir, 'cache'),
@@ -200,7 +198,7 @@ async function openCache(
     resumeTries: 5,
     silenceMs: CONTENT_PATIENCE * settings.timeoutMs,
   })
-  releases.push(() => cache.close())
+  releases.add('cache', () => cache.close())
   return cache
 }
 
@@ -208,7 +206,7 @@ async function openListing(
   settings: MountSettings,
   deps: { readonly service: DriveService; readonly log: Logger; readonly facts: FactsStore },
   stateDir: string,
-  releases: Release[],
+  releases: Releases,
 ): Promise<Listing> {
   const listing = await Listing.open(
     {
@@ -220,19 +218,19 @@ async function openListing(
     },
     { ttlMs: settings.listingTtlMs, waitMs: 1_000 },
   )
-  releases.push(() => listing.close())
+  releases.add('listing', () => listing.close())
   return listing
 }
 
 function openLookout(
   { uploader, ...deps }: Pick<Parts, 'outbox' | 'uploader'> & { readonly service: DriveService },
-  releases: Release[],
+  releases: Releases,
 ): void {
   const onBack = (): void => {
     uploader.serviceIsBack()
   }
   const lookout = new Lookout({ ...deps, clock: systemClock, onBack })
-  releases.push(() => lookout.close())
+  releases.add('lookout', () => lookout.close())
 }
 
 /** One state directory per account; without network, the one that this token had before. */
@@ -258,7 +256,7 @@ async function serve(
   settings: MountSettings,
   deps: RunDriveDeps,
   parts: Parts,
-  releases: Release[],
+  releases: Releases,
 ): Promise<void> {
   const { stateDir, drive, bridge, uploader } = parts
   const { log, onProgress } = deps
@@ -298,17 +296,17 @@ function controlActions(parts: Parts, leaving: Leaving): ControlActions {
 async function openControl(
   deps: { readonly actions: ControlActions; readonly log: Logger },
   where: { readonly stateDir: string; readonly mountpoint: string },
-  releases: Release[],
+  releases: Releases,
 ): Promise<void> {
   const runtimeDir = findRuntimeDir()
   const inState = join(where.stateDir, 'control.sock')
   const inRuntime = join(runtimeDir, `${process.pid}.sock`)
   const socketPath = inState.length <= LONGEST_SOCKET_PATH ? inState : inRuntime
   const server = await ControlServer.start(deps, { socketPath })
-  releases.push(() => server.close())
+  releases.add('control socket', () => server.close())
   const registry = new DriveRegistry(runtimeDir)
   await registry.add({ ...where, socketPath, pid: process.pid })
-  releases.push(() => registry.remove(where.mountpoint))
+  releases.add('registry', () => registry.remove(where.mountpoint))
 }
 
 function refuseStopped({ aborted }: AbortSignal): void {

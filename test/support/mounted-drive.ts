@@ -14,6 +14,8 @@ import {
 import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
 import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
 
+/** A disk that is nearly full will do, and uploads that broke off are not waited for as long as in earnest. */
+const USUAL = ['--min-free', '1MB', '--listing-lag', '3s']
 /** Of another account. */
 export const OTHER_TOKEN = 'other-token-0123456789'
 const MOUNT_LIMIT_MS = 20_000
@@ -188,7 +190,7 @@ export class MountedDrive {
         dirs.mountpoint,
         '--foreground',
         ...['--url', service.url, '--token-file', tokenFile, '--state-dir', dirs.stateDir],
-        ...['--log-level', 'debug', '--min-free', '1MB', ...args],
+        ...['--log-level', 'debug', ...USUAL, ...args],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } },
     )
@@ -390,7 +392,8 @@ export class Bench {
       'mount',
       mountpoint,
       ...['--url', service.proxy.url, '--token-file', tokenFile, '--state-dir', stateDir],
-      ...['--min-free', '1MB', ...args],
+      ...USUAL,
+      ...args,
     ])
   }
 
