@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -6,6 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { parseIntent } from '../../src/outbox/intent-file.ts'
 import { isToSend } from '../../src/outbox/schedule.ts'
+import type { SeenRequest } from './fault-proxy.ts'
 import { MountedDrive, TestService } from './mounted-drive.ts'
 
 export type Contents = Readonly<Record<string, string>>
@@ -113,12 +113,21 @@ export class CrashRun {
 
   /** Uploads whose whole body reached the service, whether or not anybody heard the answer. */
   get wholeUploads(): number {
+    return this.#whole().length
+  }
+
+  /** Those of them whose client was killed before it had the answer: they may be stored or not. */
+  get cutUploads(): number {
+    return this.#whole().filter(({ isCut }) => isCut).length
+  }
+
+  #whole(): readonly SeenRequest[] {
     return this.service.proxy.requests.filter(
       ({ method, path, headers, bodyBytes }) =>
         method === 'POST' &&
         path.endsWith('/upload') &&
         bodyBytes === Number(headers['content-length']),
-    ).length
+    )
   }
 
   /** Names of the intents in the state directory that are not carried out. */
@@ -152,11 +161,8 @@ export async function runCommands(drive: MountedDrive, { commands }: Operation):
 
 /** Asks the drive to leave, unless it is dead already, and waits for its end. */
 export async function end(drive: MountedDrive): Promise<void> {
-  const { process } = drive
-  if (process.exitCode !== null || process.signalCode !== null) return
-  const exit = once(process, 'exit', { signal: AbortSignal.timeout(45_000) })
-  process.kill('SIGTERM')
-  await exit
+  drive.signal('SIGTERM')
+  await drive.ended(45_000)
 }
 
 export async function filesOf(path: string): Promise<Contents> {

@@ -63,6 +63,8 @@ export interface SeenRequest {
   bodyBytes: number
   /** Bytes of the answer's body that the service sent so far. */
   answerBytes: number
+  /** The client went before it had the whole answer. */
+  isCut: boolean
   /** The fault that it met. */
   readonly fault: Fault | undefined
 }
@@ -95,6 +97,9 @@ export async function startFaultProxy(
     const fault = active.find((rule) => rule.takes(request))?.rule.fault
     const seen = record(request, fault)
     requests.push(seen)
+    response.once('close', () => {
+      seen.isCut = !response.writableEnded
+    })
     const changed = async (): Promise<void> => {
       if (request.method !== 'GET') await lagging?.note(request)
     }
@@ -195,7 +200,7 @@ function seededRandom(seed: number): () => number {
 
 function record(request: http.IncomingMessage, fault: Fault | undefined): SeenRequest {
   const { method = '', url: path = '', headers } = request
-  return { method, path, headers, bodyBytes: 0, answerBytes: 0, fault }
+  return { method, path, headers, bodyBytes: 0, answerBytes: 0, isCut: false, fault }
 }
 
 interface Passage {

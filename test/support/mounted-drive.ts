@@ -1,6 +1,6 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { execa } from 'execa'
@@ -281,9 +281,25 @@ export class MountedDrive {
     try {
       await once(this.process, 'exit', { signal: limit })
     } catch {
-      throw new Error(`The drive did not end within ${limitMs} ms:\n${this.log.slice(-4_000)}`)
+      const threads = threadsOf(this.process.pid ?? 0)
+      throw new Error(
+        `The drive did not end within ${limitMs} ms. Its log:\n${this.log.slice(-4_000)}\nIts threads:\n${threads}`,
+      )
     }
   }
+}
+
+/** What each thread of a process waits for, for whoever asks why it does not end. */
+function threadsOf(pid: number): string {
+  const task = `/proc/${pid}/task`
+  const lines = readdirSync(task).map((id) => {
+    const [name, state, waitsIn] = ['comm', 'stat', 'wchan'].map((file) => {
+      const text = readFileSync(join(task, id, file), 'utf8').trim()
+      return file === 'stat' ? text.replace(/^.*\) (\S).*$/, '$1') : text
+    })
+    return `${id} ${name} ${state} ${waitsIn}`
+  })
+  return lines.join('\n')
 }
 
 function isMounted(path: string): boolean {
