@@ -107,7 +107,8 @@ async function build(
   )
   later.uploader = uploader
   releases.add('uploader', () => uploader.close())
-  openLookout({ outbox, service, uploader }, releases)
+  const lookout = new Lookout({ outbox, service, clock, log })
+  releases.add('lookout', () => lookout.close())
   const drive = new Drive(
     { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
     {
@@ -220,17 +221,6 @@ async function openListing(
   )
   releases.add('listing', () => listing.close())
   return listing
-}
-
-function openLookout(
-  { uploader, ...deps }: Pick<Parts, 'outbox' | 'uploader'> & { readonly service: DriveService },
-  releases: Releases,
-): void {
-  const onBack = (): void => {
-    uploader.serviceIsBack()
-  }
-  const lookout = new Lookout({ ...deps, clock: systemClock, onBack })
-  releases.add('lookout', () => lookout.close())
 }
 
 /** One state directory per account; without network, the one that this token had before. */

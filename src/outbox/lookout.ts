@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import type { Intent } from '../domain/intent.ts'
+import type { Logger } from '../domain/logger.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import { failedForWantOfService } from './failure.ts'
 
@@ -7,22 +8,21 @@ interface LookoutDeps {
   readonly outbox: { intents(): readonly Intent[]; onChange(listener: () => void): () => void }
   readonly service: Pick<DriveService, 'getAccount'>
   readonly clock: Clock
-  /** Told when the service answers again, or takes the token again. */
-  readonly onBack: () => void
+  readonly log: Logger
 }
 
 const PAUSE_MS = 10_000
 
 /**
- * While changes wait for nothing but the service or its token, asks now and then whether that is back: the
- * changes themselves are tried again minutes later only, and nobody else may look meanwhile.
+ * While changes wait for nothing but the service or its token, asks now and then: the changes themselves
+ * are tried again minutes later only, and nobody else may look meanwhile. Who is before the service (its
+ * breaker) hears the answers, and tells the uploader when it is back.
  */
 export class Lookout {
   readonly #deps: LookoutDeps
   readonly #stop: () => void
   readonly #closing = new AbortController()
   #cancel: (() => void) | undefined
-  #wasAway = false
 
   constructor(deps: LookoutDeps) {
     this.#deps = deps
@@ -42,31 +42,24 @@ export class Lookout {
   #lookLater(): void {
     if (this.#closing.signal.aborted) return
     this.#cancel ??= this.#deps.clock.after(PAUSE_MS, () => {
-      this.#look().catch(never)
+      this.#look()
     })
   }
 
-  async #look(): Promise<void> {
-    const isWanted = this.#deps.outbox.intents().some(failedForWantOfService)
-    if (isWanted) await this.#ask()
-    else this.#wasAway = false
-    this.#cancel = undefined
-    if (isWanted) this.#lookLater()
-  }
-
-  async #ask(): Promise<void> {
-    const { service, onBack } = this.#deps
-    try {
-      await service.getAccount({ signal: this.#closing.signal })
-    } catch {
-      this.#wasAway = true
+  #look(): void {
+    const { outbox, service, log } = this.#deps
+    if (!outbox.intents().some(failedForWantOfService)) {
+      this.#cancel = undefined
       return
     }
-    // Changes that fail although the service is there have their own pace.
-    if (this.#wasAway && !this.#closing.signal.aborted) onBack()
-    this.#wasAway = false
+    service
+      .getAccount({ signal: this.#closing.signal })
+      .catch((error: unknown) => {
+        log.debug({ error: String(error) }, 'The service is not back yet.')
+      })
+      .finally(() => {
+        this.#cancel = undefined
+        this.#lookLater()
+      })
   }
 }
-
-/** A look that fails is no error. */
-const never = (): void => undefined

@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
 import { DriveError, type DriveErrorCode } from '../../../src/domain/errors.ts'
 import type { Intent } from '../../../src/domain/intent.ts'
+import { silentLogger } from '../../../src/domain/logger.ts'
 import { Lookout } from '../../../src/outbox/lookout.ts'
+import { withBreaker } from '../../../src/service/breaker.ts'
+import type { DriveService } from '../../../src/service/drive-service.ts'
 import { put } from '../namespace/builders.ts'
 import { ManualClock } from '../namespace/manual-clock.ts'
 
@@ -16,6 +19,17 @@ function watch(code: DriveErrorCode) {
     intents: [put(1, 'a', { failure })],
     isAway: true,
   }
+  const getAccount = (): Promise<typeof account> => {
+    heard.asked += 1
+    if (!state.isAway) return Promise.resolve(account)
+    const facts = code === 'unauthorized' ? { status: 401 } : {}
+    return Promise.reject(new DriveError(code, 'Away.', facts))
+  }
+  const onBack = (): void => {
+    heard.back += 1
+  }
+  const behind: Pick<DriveService, 'getAccount'> = { getAccount }
+  const service = withBreaker(behind as DriveService, { clock, log: silentLogger, onBack })
   let change = (): void => undefined
   const lookout = new Lookout({
     clock,
@@ -26,16 +40,8 @@ function watch(code: DriveErrorCode) {
         return () => undefined
       },
     },
-    service: {
-      getAccount: () => {
-        heard.asked += 1
-        if (state.isAway) return Promise.reject(new DriveError('unavailable', 'Away.'))
-        return Promise.resolve(account)
-      },
-    },
-    onBack: () => {
-      heard.back += 1
-    },
+    service,
+    log: silentLogger,
   })
   const pass = async (seconds: number): Promise<void> => {
     for (let second = 0; second < seconds; second += 1) {
