@@ -4,7 +4,7 @@ import { Output } from './cli/output.ts'
 import { createProgram } from './cli/program.ts'
 import { readEnvironment } from './config/env.ts'
 
-/** What still holds the process when its work is done (a thread of a library) does so for no longer. */
+/** What still holds the process when its work is done does so for no longer. */
 const LONGEST_END_MS = 10_000
 
 const output = new Output({ stdout: process.stdout, stderr: process.stderr })
@@ -16,5 +16,7 @@ try {
   process.exitCode = exitCode
 }
 setTimeout(() => {
+  const held = process.getActiveResourcesInfo().join(', ')
+  output.note(`bagfs: this process did not end by itself (${held}); please report it. It ends now.`)
   process.exit()
 }, LONGEST_END_MS).unref()

@@ -1,7 +1,8 @@
 import type { Clock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 
-/** What takes longer than this is left behind: nobody waits for ever for a drive that leaves. */
+/** Longer than any part needs: what runs is aborted first. Nobody waits for ever for a drive that leaves. */
 const LONGEST_MS = 10_000
 
 /** What a running drive holds; it is let go in the opposite order. */
@@ -17,23 +18,34 @@ export class Releases {
     this.#held.push({ what, letGo })
   }
 
-  /** Rejects with the first error, after all have had their turn. */
+  /**
+   * Rejects with the first error, after all have had their turn. When one does not end, at once: what it
+   * stands on, the lock of the state directory for one, is then let go by the end of the process only.
+   */
   async run({ clock, log }: { readonly clock: Clock; readonly log: Logger }): Promise<void> {
     const errors: unknown[] = []
     for (const { what, letGo } of this.#held.splice(0).reverse()) {
-      const enough = new AbortController()
-      const late = clock.sleep(this.#longestMs, enough.signal).then(
-        () => {
-          log.error({ what }, 'A part of the drive does not end and is left behind.')
-        },
-        () => undefined,
-      )
       const end = letGo().catch((error: unknown) => {
         errors.push(error)
       })
-      await Promise.race([end, late])
-      enough.abort()
+      if (await this.#isLate(end, clock)) {
+        log.error({ what }, 'A part of the drive does not end.')
+        throw new DriveError('timed-out', `The ${what} of the drive does not end.`, {
+          hint: 'What waits is kept in the outbox; the next mount sends it.',
+        })
+      }
     }
     if (errors.length > 0) throw errors[0]
+  }
+
+  async #isLate(end: Promise<void>, clock: Clock): Promise<boolean> {
+    const enough = new AbortController()
+    const late = clock.sleep(this.#longestMs, enough.signal).then(
+      () => true,
+      () => false,
+    )
+    const isLate = await Promise.race([end.then(() => false), late])
+    enough.abort()
+    return isLate
   }
 }

@@ -3,19 +3,37 @@ import { Releases } from '../../../src/cli/releases.ts'
 import { systemClock } from '../../../src/domain/clock.ts'
 import { recordingLog } from '../service/harness.ts'
 
-it('lets go in the opposite order, and waits for nothing that does not end', async () => {
+function holding(longestMs: number) {
   const log = recordingLog()
   const order: string[] = []
-  const releases = new Releases(10)
-  const ends = (what: string) => () => {
-    order.push(what)
-    return Promise.resolve()
+  const releases = new Releases(longestMs)
+  const add = (what: string): void => {
+    releases.add(what, () => {
+      order.push(what)
+      return Promise.resolve()
+    })
   }
-  releases.add('first', ends('first'))
-  releases.add('hung', () => new Promise(() => undefined))
+  return { log, order, releases, add, run: () => releases.run({ clock: systemClock, log }) }
+}
+
+it('lets go in the opposite order, also after one that fails', async () => {
+  const { order, releases, add, run } = holding(20_000)
+  add('first')
   releases.add('broken', () => Promise.reject(new Error('broken')))
-  releases.add('last', ends('last'))
-  await expect(releases.run({ clock: systemClock, log })).rejects.toThrow('broken')
+  add('last')
+  await expect(run()).rejects.toThrow('broken')
   expect(order).toEqual(['last', 'first'])
-  expect(log.lines.map(({ fields }) => fields)).toEqual([{ what: 'hung' }])
+})
+
+it('waits for nothing that does not end, and keeps what that stands on', async () => {
+  const { log, order, releases, add, run } = holding(10)
+  add('lock')
+  releases.add('uploader', () => new Promise(() => undefined))
+  add('last')
+  await expect(run()).rejects.toMatchObject({
+    code: 'timed-out',
+    message: 'The uploader of the drive does not end.',
+  })
+  expect(order).toEqual(['last'])
+  expect(log.lines.map(({ fields }) => fields)).toEqual([{ what: 'uploader' }])
 })
