@@ -12,20 +12,22 @@ export type { ControlActions } from './actions.ts'
 export class ControlServer {
   readonly #server: Server
   readonly #socketPath: string
-  /** Connections, each with the request that is being answered; they remove themselves. */
-  readonly #open = new Map<Socket, IncomingMessage | undefined>()
+  /** Connections; they remove themselves. */
+  readonly #open = new Set<Socket>()
+  /** The request that is being answered on a connection. */
+  readonly #asked = new WeakMap<Socket, IncomingMessage>()
 
   private constructor(server: Server, socketPath: string) {
     this.#server = server
     this.#socketPath = socketPath
     server.on('connection', (socket) => {
-      this.#open.set(socket, undefined)
+      this.#open.add(socket)
       socket.once('close', () => this.#open.delete(socket))
     })
     server.prependListener('request', (request, response) => {
-      this.#open.set(request.socket, request)
+      this.#asked.set(request.socket, request)
       response.once('close', () => {
-        this.#open.set(request.socket, undefined)
+        this.#asked.delete(request.socket)
         if (!server.listening) request.socket.destroy()
       })
     })
@@ -61,8 +63,8 @@ export class ControlServer {
   /** Ends when answers under way are sent; who has not asked yet, or not to the end, is cut off. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve))
-    for (const [socket, request] of this.#open) {
-      if (request?.complete !== true) socket.destroy()
+    for (const socket of this.#open) {
+      if (this.#asked.get(socket)?.complete !== true) socket.destroy()
     }
     await closed
     await rm(this.#socketPath, { force: true })
