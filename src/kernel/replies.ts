@@ -1,4 +1,4 @@
-import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+import { DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BusyPoll } from './busy-poll.ts'
 import { toErrno } from './errno.ts'
@@ -63,11 +63,17 @@ export class Replies {
     if (!(error instanceof DriveError)) {
       const stack = error instanceof Error ? error.stack : String(error)
       this.#log.error({ ...fields, stack }, 'A bug: please report this.')
-    } else if (EVERYDAY.has(error.code)) {
+    } else if (isEveryday(error)) {
       this.#log.debug({ ...fields, code: error.code }, error.message)
     } else {
       this.#log.warn({ ...fields, code: error.code }, error.message)
     }
     return -toErrno(error)
   }
+}
+
+function isEveryday(error: DriveError): boolean {
+  // The kernel looks again then (file-operations.ts), and the program meets what it finds.
+  const isVanished = error.code === 'stale' && isDriveError(error.cause, 'not-found')
+  return EVERYDAY.has(error.code) || isVanished
 }

@@ -328,6 +328,8 @@ END`)
     const drive = await bench.mount()
     await drive.sh('! head -c 2000000 /dev/zero > new.bin; echo less > new.bin; cat new.bin')
     expect(await bench.service.contents()).toEqual({ 'new.bin': 'less\n' })
+    expect(drive.log).toContain('operation=open')
+    expect(drive.log).not.toMatch(/ warn .*operation=open/)
   })
 })
 

@@ -25,6 +25,16 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
     await bench.close()
   })
 
+  /** A folder that nobody knows yet, and whose head is slow to come. */
+  const mountSlowUnknown = async (): Promise<void> => {
+    await bench.service.upload('Unknown', zip)
+    bench.service.proxy.add({
+      match: { method: 'GET', path: /download/ },
+      times: 1,
+      fault: { latencyMs: SLOW },
+    })
+    drive = await bench.mount('--listing-ttl', '50ms')
+  }
   const kindOf = (name: string): Promise<string> => drive.sh(`stat -c %F ${name}`)
   const isFolder = async (name: string): Promise<void> => {
     await expect.poll(() => kindOf(name), LONG).toBe('directory\n')
@@ -40,13 +50,7 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
   }
 
   it('shows as a file at first, and is a directory for everybody once its head is here', async () => {
-    await bench.service.upload('Unknown', zip)
-    bench.service.proxy.add({
-      match: { method: 'GET', path: /download/ },
-      times: 1,
-      fault: { latencyMs: SLOW },
-    })
-    drive = await bench.mount('--listing-ttl', '50ms')
+    await mountSlowUnknown()
     expect(await drive.sh('ls -F; stat -c %F Unknown')).toBe('Unknown\nregular file\n')
     // The kernel has heard that it is a file, by its name and by its attributes.
     expect(await drive.sh('stat -c "%F %s" Unknown; ls -l | grep -c ^-r')).toBe(
@@ -77,13 +81,7 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
   })
 
   it('is never told as a directory by readdir while stat still tells a file', async () => {
-    await bench.service.upload('Unknown', zip)
-    bench.service.proxy.add({
-      match: { method: 'GET', path: /download/ },
-      times: 1,
-      fault: { latencyMs: SLOW },
-    })
-    drive = await bench.mount('--listing-ttl', '50ms')
+    await mountSlowUnknown()
     const program = `
 import os, stat
 def look():
