@@ -151,7 +151,7 @@ function asked(later: Later): Pick<UploaderDeps, 'isShown' | 'folders'> {
   return {
     isShown: (bagId) => later.drive?.shows(bagId) === true,
     folders: {
-      pack: (put, path, signal) => folders().pack(put, path, signal),
+      pack: (put, path, options) => folders().pack(put, path, options),
       committed: (put, bagId) => folders().committed(put, bagId),
     },
   }

@@ -13,10 +13,14 @@ export class ArchiveFile {
   readonly #handle: FileHandle
   readonly #hash: Hash = createHash('sha256')
   readonly #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
+  readonly #onWritten: (writtenBytes: number) => void
   #buffered = 0
+  #written = 0
 
-  constructor(handle: FileHandle) {
+  /** `onWritten` is told how many bytes can be read from the file. */
+  constructor(handle: FileHandle, onWritten: (writtenBytes: number) => void = () => undefined) {
     this.#handle = handle
+    this.#onWritten = onWritten
   }
 
   /** Takes the bytes; the caller may use their memory again when it resolves. */
@@ -49,6 +53,8 @@ export class ArchiveFile {
     const writing = this.#writeFully(bytes)
     this.#hash.update(bytes)
     await writing
+    this.#written += bytes.length
+    this.#onWritten(this.#written)
   }
 
   async #writeFully(bytes: Uint8Array): Promise<void> {

@@ -42,12 +42,35 @@ export async function pack(item: PlanItem, signal: AbortSignal | undefined): Pro
   if (item.type === 'symlink') return packBytes(item, Buffer.from(item.linkTarget), METHOD.stored)
   const { content } = item
   if (content.from === 'archive') return packCopy(item, content, signal)
-  const isStored = COMPRESSED_EXTENSIONS.has(extensionOf(item.path))
   if (content.length <= SMALL_BYTES) {
     const bytes = await readWhole(content, signal)
-    return packBytes(item, bytes, isStored ? METHOD.stored : METHOD.deflated)
+    return packBytes(item, bytes, isStored(item.path) ? METHOD.stored : METHOD.deflated)
   }
-  return isStored ? packStored(item, content, signal) : packDeflated(item, content, signal)
+  return isStored(item.path)
+    ? packStored(item, content, signal)
+    : packDeflated(item, content, signal)
+}
+
+/**
+ * The head of an item's entry without its CRC; undefined when how long its data gets shows only when it is
+ * deflated.
+ */
+export async function knownHead(
+  item: PlanItem,
+  signal: AbortSignal | undefined,
+): Promise<EntryHead | undefined> {
+  if (item.type !== 'file') return (await pack(item, signal)).head
+  const { content } = item
+  if (content.from === 'archive') return copiedHead(item, content, signal)
+  if (content.length <= SMALL_BYTES) return (await pack(item, signal)).head
+  if (!isStored(item.path)) return undefined
+  const { length } = content
+  const measure = { crc32: 0, compressedSize: length, size: length }
+  return headOf(item, { method: METHOD.stored, measure })
+}
+
+function isStored(path: string): boolean {
+  return COMPRESSED_EXTENSIONS.has(extensionOf(path))
 }
 
 function headOf(item: PlanItem, facts: Pick<EntryHead, 'method' | 'measure'>): EntryHead {

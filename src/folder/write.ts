@@ -12,8 +12,8 @@ export interface WriteArchiveOptions {
   readonly signal?: AbortSignal
   /** The archive may not be longer: many entries of a hostile zip can share the same bytes. */
   readonly maxBytes?: number
-  /** Called with the bytes written so far, after each entry. */
-  readonly onProgress?: (writtenBytes: number) => void
+  /** Called with the bytes that can be read from the file by now: with 0 once it is there. */
+  readonly onWritten?: (writtenBytes: number) => void
 }
 
 export interface WrittenArchive {
@@ -45,7 +45,8 @@ export async function writeArchive(
   })
   try {
     try {
-      return await writeEntries(plan, new ArchiveFile(handle), options)
+      options.onWritten?.(0)
+      return await writeEntries(plan, new ArchiveFile(handle, options.onWritten), options)
     } finally {
       await handle.close()
     }
@@ -67,7 +68,6 @@ async function writeEntries(
     if (names.has(name)) throw new DriveError('invalid', `"${name}" is in the folder twice.`)
     names.add(name)
     directory.push(await writeEntry(packed, file, options.maxBytes ?? Infinity))
-    options.onProgress?.(file.length)
   }
   const offset = file.length
   for (const record of directory) await file.write(record)

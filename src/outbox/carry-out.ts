@@ -1,13 +1,22 @@
 import { rename, rm } from 'node:fs/promises'
 import { DriveError, isDriveError } from '../domain/errors.ts'
+import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DeletedBag, DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import { EarlyUpload } from './early-upload.ts'
 import { sha256OfFile } from './hash.ts'
 import { findSent } from './lost-answer.ts'
 import { withoutFailure } from './schedule.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
+
+/** The file of an upload, and how it grows where it still does. */
+interface Sent {
+  readonly path: string
+  readonly length: number
+  readonly growth?: Growth
+}
 
 /**
  * Carries out one intent. Each step is written down before the next begins and can be repeated, so a
@@ -40,9 +49,9 @@ export class CarryOut {
   async #put(intent: PutIntent, attempt: Try): Promise<void> {
     let put = intent
     if (put.phase !== 'confirmed') {
-      const staged = await this.#stageContent(put, attempt.signal)
+      const staged = await this.#stageContent(put, attempt)
       if (staged === undefined) return
-      put = await this.#send(staged, attempt)
+      put = staged.phase === 'confirmed' ? staged : await this.#send(staged, attempt)
     }
     attempt.onConfirmed()
     await this.#giveToCache(put)
@@ -67,13 +76,20 @@ export class CarryOut {
     if (found !== undefined) return this.#confirm(put, found)
     const sending = await this.#updatePut(put, { sentAtMs: this.#deps.clock.now() })
     if (sending.name !== put.name) return sending
-    return this.#confirm(sending, await this.#upload(sending, attempt))
+    if (sending.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
+    const { length } = sending.content
+    const path = this.#deps.outbox.contentPath(put.id)
+    return this.#confirm(sending, await this.#upload(sending, { path, length }, attempt))
   }
 
-  /** A renamed bag has its content at the service: fetches it, to be sent under the new name. */
-  async #stageContent(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
+  /**
+   * A renamed bag has its content at the service: fetches it, to be sent under the new name. A folder is
+   * packed, and may be confirmed by then.
+   */
+  async #stageContent(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
     if (put.content.from === 'staged') return put
-    if (put.content.from === 'folder') return this.#packFolder(put, signal)
+    if (put.content.from === 'folder') return this.#packFolder(put, attempt)
+    const { signal } = attempt
     const path = this.#deps.outbox.contentPath(put.id)
     const partial = `${path}.partial`
     await rm(partial, { force: true })
@@ -100,14 +116,47 @@ export class CarryOut {
     }
   }
 
-  /** Undefined for a folder that nothing is left in: it stays on this machine. */
-  async #packFolder(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
-    const path = this.#deps.outbox.contentPath(put.id)
-    const packed = await this.#deps.folders.pack(put, path, signal)
+  /**
+   * Undefined for a folder that nothing is left in: it stays on this machine. A zip that can be sent while
+   * it is packed is confirmed already, unless that went wrong.
+   */
+  async #packFolder(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
+    const early = new EarlyUpload((zip, growth, released) =>
+      this.#names.run(put.name, async () => {
+        const bagId = await this.#upload(
+          put,
+          { path: zip.path, length: zip.length, growth },
+          attempt,
+        )
+        return this.#confirm(await released(), bagId)
+      }),
+    )
+    try {
+      const staged = await this.#pack(put, early, attempt)
+      if (staged === undefined) return undefined
+      if (isSentAs(staged, put)) return (await early.finish(staged)) ?? staged
+      await early.stop(new DriveError('busy', 'The folder was changed while it was sent.'))
+      return staged
+    } catch (error) {
+      await early.stop(error)
+      throw error
+    }
+  }
+
+  async #pack(put: PutIntent, early: EarlyUpload, attempt: Try): Promise<PutIntent | undefined> {
+    const { outbox, folders, clock } = this.#deps
+    const packed = await folders.pack(put, outbox.contentPath(put.id), {
+      signal: attempt.signal,
+      onGrowing: (zip) => {
+        early.begin(zip)
+      },
+    })
     if (packed === undefined) return undefined
     this.#step('folder.packed')
     const { length, sha256, operations } = packed
+    const sent = early.isUnderWay ? { sentAtMs: clock.now() } : {}
     return this.#updatePut(put, (latest) => ({
+      ...sent,
       content: { from: 'staged', length, sha256 },
       changes: { start: 0, ...latest.changes, packed: operations },
     }))
@@ -121,22 +170,26 @@ export class CarryOut {
     return goesOn
   }
 
-  async #upload(put: PutIntent, attempt: Try): Promise<BagId> {
-    const { outbox, service, clock } = this.#deps
-    if (put.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
-    const { length } = put.content
+  async #upload(put: PutIntent, what: Sent, attempt: Try): Promise<BagId> {
+    const { service, clock } = this.#deps
+    const { path, length, growth } = what
     this.#step('upload.begin')
     try {
       const upload = put.isFolder === true ? service.uploadFolder : service.uploadFile
       const bagId = await upload.call(
         service,
         {
-          path: outbox.contentPath(put.id),
-          length,
+          ...{ path, length },
+          ...(growth === undefined ? {} : { growth }),
           name: put.name,
           description: put.description,
         },
-        { signal: attempt.signal, onProgress: attempt.onProgress },
+        {
+          signal: attempt.signal,
+          onProgress: (sentBytes) => {
+            attempt.onProgress(sentBytes, length)
+          },
+        },
       )
       this.#step('upload.answered')
       return bagId
@@ -158,6 +211,7 @@ export class CarryOut {
       const account = await this.#deps.service.getAccount({ signal })
       if (account.spaceLeft >= length) return error
       return new DriveError('no-space', error.message, {
+        ...error.facts,
         cause: error,
         hint: 'Delete something from the account, or get more space.',
       })
@@ -367,6 +421,11 @@ export class CarryOut {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
+}
+
+/** True when an upload that was begun for `sent` is one of `latest`. */
+function isSentAs(latest: PutIntent, sent: PutIntent): boolean {
+  return latest.name === sent.name && latest.description === sent.description
 }
 
 function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean {

@@ -27,6 +27,14 @@ export interface ContentPort {
   copyTo(bagId: BagId, path: string, options?: { signal?: AbortSignal }): Promise<number>
 }
 
+/** Content that is being written, and will have `length` bytes. */
+export interface GrowingContent {
+  readonly path: string
+  readonly length: number
+  /** Resolves when the file has this many bytes; rejects with why it never will. */
+  reached(bytes: number): Promise<void>
+}
+
 /** What the uploader needs of folders. */
 export interface FolderPort {
   /**
@@ -37,7 +45,11 @@ export interface FolderPort {
   pack(
     put: PutIntent,
     path: string,
-    signal: AbortSignal,
+    options: {
+      readonly signal: AbortSignal
+      /** Told of a zip that can be sent while it is packed. */
+      readonly onGrowing: (zip: GrowingContent) => void
+    },
   ): Promise<{ length: number; sha256: string; operations: number } | undefined>
   /**
    * Told when the zip is stored as a bag and the old one is deleted. True when the folder changed
@@ -83,7 +95,7 @@ export interface Try {
   readonly signal: AbortSignal
   /** True when an earlier upload of this put may have arrived without us knowing. */
   readonly mayHaveArrived: boolean
-  readonly onProgress: (sentBytes: number) => void
+  readonly onProgress: (sentBytes: number, totalBytes: number) => void
   /** Called when the service may have the content without us knowing. */
   readonly onAnswerLost: () => void
   /** Called once the service has the content; what follows is cleaning up. */

@@ -25,6 +25,8 @@ interface Job {
   readonly done: Promise<void>
   readonly abort: AbortController
   sentBytes: number
+  /** Undefined until something was sent. */
+  totalBytes: number | undefined
 }
 
 /** Files that are written while the drive is emptied must not keep it for ever. */
@@ -151,7 +153,7 @@ export class Uploader {
     return [...this.#jobs].flatMap(([id, job]) => {
       const intent = this.#deps.outbox.get(id)
       if (intent?.kind !== 'put' || intent.phase === 'confirmed') return []
-      const totalBytes = intent.content.length ?? 0
+      const totalBytes = job.totalBytes ?? intent.content.length ?? 0
       return [{ id, name: intent.name, sentBytes: job.sentBytes, totalBytes }]
     })
   }
@@ -308,6 +310,7 @@ export class Uploader {
       done: this.#try(id, abort, confirmed),
       abort,
       sentBytes: 0,
+      totalBytes: undefined,
     }
     this.#jobs.set(id, job)
     return job
@@ -320,9 +323,9 @@ export class Uploader {
       id,
       signal: abort.signal,
       mayHaveArrived: this.#mayHaveArrived.has(id),
-      onProgress: (sentBytes) => {
+      onProgress: (sentBytes, totalBytes) => {
         const job = this.#jobs.get(id)
-        if (job !== undefined) job.sentBytes = sentBytes
+        if (job !== undefined) Object.assign(job, { sentBytes, totalBytes })
       },
       onAnswerLost: () => this.#mayHaveArrived.add(id),
       onConfirmed: () => {

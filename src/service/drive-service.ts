@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import type { Growth } from '../domain/growth.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Account, BagRecord } from '../domain/record.ts'
 
@@ -16,6 +17,8 @@ export interface UploadSource {
   /** Name as the service gets it, raw UTF-8. */
   readonly name: string
   readonly description: string
+  /** Of a file that is still being written. Without its last bytes, no service can take an upload for whole. */
+  readonly growth?: Growth
 }
 
 export interface UploadOptions extends CallOptions {

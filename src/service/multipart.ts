@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { open, type FileHandle } from 'node:fs/promises'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import type { Growth } from '../domain/growth.ts'
 import type { StreamedBody } from './exchange.ts'
 
 /** The file part of an upload and the field beside it. */
@@ -12,6 +13,7 @@ export interface UploadForm {
   readonly fileName: string
   readonly contentType: string
   readonly description: string
+  readonly growth?: Growth
 }
 
 /** A form whose file is open. `close` must be called. */
@@ -27,7 +29,7 @@ const BLOCK_BYTES = 512 * 1024
 /** Bytes per write: a link of 2 KiB/s moves one within the usual limit on standing still. */
 const SLICE_BYTES = 64 * 1024
 
-/** Opens the file of an upload. Rejects `local-io` when it is not there or has another length. */
+/** Opens the file of an upload. Rejects `local-io` when it is not there; its body, when it has another length. */
 export async function openForm(form: UploadForm): Promise<OpenForm> {
   const what = `Reading ${form.path}`
   const file = await open(form.path, 'r').catch((error: unknown) => {
@@ -59,11 +61,15 @@ async function* pieces(
   file: FileHandle,
   { head, tail, onProgress }: Frame,
 ): AsyncGenerator<{ bytes: Uint8Array; isLast: boolean }> {
-  await checkLength(form, file)
+  const { growth } = form
+  if (growth === undefined) await checkLength(form, file)
   onProgress(0)
   yield { bytes: head, isLast: false }
   let sent = 0
   while (sent < form.length) {
+    const end = Math.min(sent + BLOCK_BYTES, form.length)
+    await growth?.reached(end)
+    if (end === form.length) await growth?.released()
     const block = await readBlock(form, file, sent)
     for (let at = 0; at < block.length; at += SLICE_BYTES) {
       const bytes = block.subarray(at, at + SLICE_BYTES)

@@ -11,6 +11,7 @@ import { nextRound } from './folder-intents.ts'
 import { readJournal } from './journal.ts'
 import type { OpenFolder } from './open-folder.ts'
 import type { OpenFolders } from './open-folders.ts'
+import type { PackOptions } from './packing.ts'
 
 interface FolderUploadsDeps {
   readonly folders: OpenFolders
@@ -28,9 +29,9 @@ export class FolderUploads implements FolderPort {
   }
 
   /** Packs the folder of an intent for the uploader; undefined when there is nothing to send. */
-  async pack(put: PutIntent, path: string, signal: AbortSignal) {
+  async pack(put: PutIntent, path: string, options: PackOptions) {
     const open = await this.#folderOfIntent(put)
-    return open.pack(path, signal)
+    return open.pack(path, options)
   }
 
   async committed(put: PutIntent, bagId: BagId): Promise<boolean> {

@@ -21,6 +21,7 @@ import {
   pin,
   takeSnapshot,
   type Packed,
+  type PackOptions,
   type Snapshot,
 } from './packing.ts'
 import { Replay } from './replay.ts'
@@ -154,7 +155,7 @@ export class OpenFolder {
    */
   async pack(
     path: string,
-    signal: AbortSignal,
+    options: PackOptions,
   ): Promise<(Packed & { readonly operations: number }) | undefined> {
     const id = this.work.id
     const taken = await this.#inTurn(async () => {
@@ -173,7 +174,7 @@ export class OpenFolder {
     const { plan, snapshot, operations } = taken
     this.work.notePacking()
     try {
-      return { ...(await pack(plan, path, signal)), operations }
+      return { ...(await pack(plan, path, options)), operations }
     } catch (error) {
       if (this.#snapshot === snapshot) this.#release()
       throw error

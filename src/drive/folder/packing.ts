@@ -1,5 +1,6 @@
 import { rename, rm } from 'node:fs/promises'
 import type { Archive } from '../../folder/archive.ts'
+import { measureArchive } from '../../folder/measure.ts'
 import type { PlanItem } from '../../folder/plan.ts'
 import {
   nodeAt,
@@ -11,6 +12,7 @@ import {
 import { writeArchive } from '../../folder/write.ts'
 import { classifyName } from '../save-steps.ts'
 import type { Folder } from './folder.ts'
+import { GrowingZip } from './growing-zip.ts'
 import {
   itemsOf,
   promisedContent,
@@ -113,17 +115,62 @@ function archivedItem(node: ArchiveNode, path: string, archive: Archive): PlanIt
     : { type: 'file', path, mode, mtimeMs, content: { from: 'archive', archive, node } }
 }
 
+export interface PackOptions {
+  readonly signal: AbortSignal
+  /** Told of a zip whose length is known before it is written, once its file is there. */
+  readonly onGrowing?: (zip: GrowingZip) => void
+}
+
 /** Writes the zip; whole or not at all. Staged files are pinned by the caller meanwhile. */
 export async function pack(
   plan: readonly PlanItem[],
   path: string,
-  signal: AbortSignal,
+  { signal, onGrowing }: PackOptions,
 ): Promise<Packed> {
   const partial = `${path}.partial`
   await rm(partial, { force: true })
-  const { length, sha256 } = await writeArchive(plan, partial, { signal })
+  const expected =
+    onGrowing !== undefined && isWorthMeasuring(plan)
+      ? await measureArchive(plan, signal)
+      : undefined
+  if (onGrowing === undefined || expected === undefined) {
+    return placed(await writeArchive(plan, partial, { signal }), partial, path)
+  }
+  const zip = new GrowingZip(partial, expected)
+  let isTold = false
+  const onWritten = (bytes: number): void => {
+    zip.noteWritten(bytes)
+    if (!isTold) onGrowing(zip)
+    isTold = true
+  }
+  try {
+    return await placed(await writeArchive(plan, partial, { signal, onWritten }), partial, path)
+  } finally {
+    zip.noteEnd()
+  }
+}
+
+async function placed({ length, sha256 }: Packed, partial: string, path: string): Promise<Packed> {
   await rename(partial, path)
   return { length, sha256 }
+}
+
+/** From this size on a zip is sent while it is packed. */
+const LARGE_BYTES = 8 * 1024 * 1024
+/** To measure, files of this machine are read and deflated twice, and each entry is looked at once more. */
+const MOST_LOCAL_BYTES = 4 * 1024 * 1024
+const MOST_ENTRIES = 20_000
+
+function isWorthMeasuring(plan: readonly PlanItem[]): boolean {
+  if (plan.length > MOST_ENTRIES) return false
+  let copied = 0
+  let local = 0
+  for (const item of plan) {
+    if (item.type !== 'file') continue
+    if (item.content.from === 'file') local += item.content.length
+    else copied += item.content.node.entry.compressedSize
+  }
+  return copied >= LARGE_BYTES && local <= MOST_LOCAL_BYTES
 }
 
 export function pin(snapshot: Snapshot, by: 1 | -1): void {

@@ -11,7 +11,7 @@ import { silentLogger } from '../../../src/domain/logger.ts'
 import { Listing } from '../../../src/namespace/listing.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
 import { Outbox } from '../../../src/outbox/outbox.ts'
-import type { UploaderSettings } from '../../../src/outbox/ports.ts'
+import type { FolderPort, UploaderSettings } from '../../../src/outbox/ports.ts'
 import type { StepListener } from '../../../src/outbox/steps.ts'
 import { Uploader } from '../../../src/outbox/uploader.ts'
 import { createHttpService } from '../../../src/service/http-service.ts'
@@ -27,13 +27,13 @@ const SETTINGS: UploaderSettings = {
   durable: false,
 }
 
-/** What the uploader works with, all of it real, and a hand to give it work. */
 /** Folders have their own tests, on a real mount. */
-const NO_FOLDERS = {
+const NO_FOLDERS: FolderPort = {
   pack: () => Promise.resolve(undefined),
   committed: () => Promise.resolve(false),
 }
 
+/** What the uploader works with, all of it real, and a hand to give it work. */
 export interface Workshop {
   readonly service: TestService
   readonly outbox: Outbox
@@ -51,6 +51,7 @@ export interface Workshop {
 export interface WorkshopOptions extends Partial<UploaderSettings> {
   readonly capacityBytes?: number
   readonly onStep?: StepListener
+  readonly folders?: FolderPort
 }
 
 /** Begins with an empty account; all is gone when the test is over. */
@@ -73,7 +74,7 @@ async function open(
   service: TestService,
   options: Omit<WorkshopOptions, 'capacityBytes'>,
 ): Promise<Workshop> {
-  const { onStep, ...settings } = options
+  const { onStep, folders = NO_FOLDERS, ...settings } = options
   const base = { clock: systemClock, log: silentLogger }
   const steps = onStep === undefined ? {} : { onStep }
   const http = createHttpService(base, {
@@ -109,7 +110,7 @@ async function open(
       listing,
       content,
       facts,
-      folders: NO_FOLDERS,
+      folders,
       isShown,
       ...steps,
     },
