@@ -1,5 +1,8 @@
 import { defineConfig } from 'vitest/config'
 
+/** What comes in the end may take its time on a machine that is busy. */
+const expect = { poll: { timeout: 15_000 } }
+
 /** Mount tests share the kernel and two cores, so their files run one after the other. */
 export default defineConfig({
   test: {
@@ -7,6 +10,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          expect,
           include: ['test/unit/**/*.test.ts'],
           setupFiles: ['test/support/properties.ts'],
           testTimeout: 20_000,
@@ -15,12 +19,14 @@ export default defineConfig({
       {
         test: {
           name: 'model',
+          expect,
           include: ['test/model/**/*.test.ts'],
         },
       },
       {
         test: {
           name: 'mount',
+          expect,
           include: ['test/mount/**/*.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
