@@ -149,7 +149,9 @@ async function crash({ given, command }: Work, step: string): Promise<void> {
 
 describe.runIf(canMount())('a drive killed while a folder is stored', () => {
   for (const work of WORKS) {
-    it.each(work.steps)(`loses nothing of ${work.title}, at %s`, (step) => crash(work, step))
+    it.concurrent.each(work.steps)(`loses nothing of ${work.title}, at %s`, (step) =>
+      crash(work, step),
+    )
   }
 
   it.each([
@@ -158,7 +160,7 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
   ])('loses nothing when the zip of before $title and a new one was sent', async ({ later }) => {
     const run = await Run.start()
     try {
-      const first = await run.mount()
+      const first = await run.mount(undefined, '--folder-settle', '30s')
       await first.sh('cp -a ../src F')
       await first.leave()
       const [base] = await run.service.list()

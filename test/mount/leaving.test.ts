@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { readdirSync, symlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { FileRecordWire } from '../../src/service/wire.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 
@@ -19,6 +21,22 @@ afterEach(async () => {
 /** True while the proxy holds back an upload that the drive has begun. */
 const isUploading = (): boolean =>
   bench.service.proxy.requests.some(({ path }) => UPLOAD.path.test(path))
+
+function manyRecords(count: number): readonly FileRecordWire[] {
+  return Array.from({ length: count }, (_, index) => ({
+    filename: `bag ${index}`,
+    size: 100,
+    uploaded_at: 1_700_000_000,
+    description: '',
+    bag_id: index.toString(16).padStart(64, '0'),
+  }))
+}
+
+/** A process that has ended keeps no command line, also before somebody asks for how it ended. */
+function isRunning(pid: number): boolean {
+  const path = `/proc/${pid}/cmdline`
+  return existsSync(path) && readFileSync(path, 'utf8') !== ''
+}
 
 describe.runIf(canMount())('a signal', () => {
   it.each(['SIGINT', 'SIGTERM'] as const)(
@@ -110,6 +128,20 @@ describe.runIf(canMount())('a signal', () => {
 })
 
 describe.runIf(canMount())('bagfs umount', () => {
+  it('returns when the drive has let go of everything: it can be mounted again at once', async () => {
+    await bench.close()
+    // To write the listing down takes a while.
+    bench = await Bench.start({ extraRecords: () => manyRecords(50_000) })
+    expect((await bench.mountBy()).code).toBe(0)
+    const status = await readFile(join(bench.mountpoint, '.bagfs/status.json'), 'utf8')
+    const { pid } = JSON.parse(status) as { pid: number }
+    expect(isRunning(pid)).toBe(true)
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+    expect(isRunning(pid)).toBe(false)
+    expect((await bench.mountBy()).code).toBe(0)
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+  })
+
   it('waits until the service has everything', async () => {
     const drive = await bench.mount('--write-back')
     bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 1_500 } })
