@@ -35,7 +35,9 @@ async function runDriveProcess({ output }: CommandContext): Promise<void> {
     await mountHere(output, await receiveJob(), { onReady, abandoned: abandoned.signal })
   } catch (error) {
     stopListening()
-    report({ type: 'failed', failure: toFailure(error) })
+    await new Promise<void>((resolve) => {
+      report({ type: 'failed', failure: toFailure(error) }, resolve)
+    })
     throw error
   } finally {
     if (process.connected) process.disconnect()
@@ -51,7 +53,11 @@ function receiveJob(): Promise<MountJob> {
 }
 
 /** Nobody listens any more once the drive was ready; its log then has the error. */
-function report(message: MountReport): void {
+function report(message: MountReport, onSent = (): void => undefined): void {
+  const sent = (): void => {
+    onSent()
+  }
   // Who waits may end at this moment: that is heard as a disconnect.
-  if (process.connected) process.send?.(message, undefined, undefined, () => undefined)
+  if (process.connected) process.send?.(message, undefined, undefined, sent)
+  else sent()
 }

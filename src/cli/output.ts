@@ -56,6 +56,14 @@ export class Output {
     return length
   }
 
+  /** Resolves when everything is written, or nobody reads it any more. */
+  async flush(): Promise<void> {
+    const { stdout, stderr } = this.#streams
+    await Promise.all([written(stdout), written(stderr)])
+    // What went wrong with the last words is heard after them.
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+
   /** The terminal that progress may be drawn on, if there is one. */
   get terminal(): Writable | undefined {
     return this.#streams.stderr.isTTY === true ? this.#streams.stderr : undefined
@@ -68,6 +76,16 @@ export class Output {
       process.exitCode = 1
     }
   }
+}
+
+function written(stream: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    if (stream.writableLength === 0 || stream.destroyed) resolve()
+    else
+      stream.write('', () => {
+        resolve()
+      })
+  })
 }
 
 /** Waits until a stream takes more; false when its reader has left. */
