@@ -135,6 +135,17 @@ describe.runIf(canMount())('bagfs umount', () => {
     await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
   })
 
+  it('counts what was written twice once, also while the first is being sent', async () => {
+    const drive = await bench.mount('--write-back')
+    bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+    await drive.sh('echo one > a.txt')
+    await expect.poll(isUploading, LONG).toBe(true)
+    await drive.sh('echo two > a.txt')
+    const outcome = await bench.bagfs(['umount', '--now', bench.mountpoint])
+    expect(outcome.stderr).toContain('1 change is not at the service yet')
+    expect(await drive.ended()).toBe(0)
+  })
+
   it('is refused while a program uses the drive, and the drive goes on', async () => {
     await bench.service.upload('a.txt', 'a\n')
     const drive = await bench.mount()
