@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 
@@ -46,4 +47,14 @@ describe.runIf(canMount())('the drive of npm start', () => {
       expect(readdirSync(dir)).toEqual([])
     },
   )
+
+  it('leaves nothing behind however often Ctrl-C is pressed', async () => {
+    await expect.poll(isMounted, SOON).toBe(true)
+    while (demo.exitCode === null && demo.signalCode === null) {
+      demo.kill('SIGINT')
+      await nextTurn()
+    }
+    expect(isMounted()).toBe(false)
+    expect(readdirSync(dir)).toEqual([])
+  })
 })

@@ -167,6 +167,17 @@ describe.runIf(canMount())('bagfs umount', () => {
     await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
   })
 
+  it('counts what was written twice once, also while the first is being sent', async () => {
+    const drive = await bench.mount('--write-back')
+    bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+    await drive.sh('echo one > a.txt')
+    await expect.poll(isUploading, LONG).toBe(true)
+    await drive.sh('echo two > a.txt')
+    const outcome = await bench.bagfs(['umount', '--now', bench.mountpoint])
+    expect(outcome.stderr).toContain('1 change is not at the service yet')
+    expect(await drive.ended()).toBe(0)
+  })
+
   it('is refused while a program uses the drive, and the drive goes on', async () => {
     await bench.service.upload('a.txt', 'a\n')
     const drive = await bench.mount()
@@ -238,6 +249,8 @@ describe.runIf(canMount())('bagfs mount', () => {
       .split('\n')
       .find((line) => line.includes('drive-process') && line.includes(bench.mountpoint))
     expect(drive).toContain('PATH=')
+    // Takes effect here only: 20 MB less memory for as long as the drive is mounted.
+    expect(drive).toContain(' --max-semi-space-size=1 ')
     expect(drive).not.toContain(token)
     expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
   })

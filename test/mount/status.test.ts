@@ -257,17 +257,21 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     },
   )
 
-  it('saves a folder that the service refused as a zip', async () => {
+  it('saves folders that the service refused as zips', async () => {
     const drive = await mount('--folder-settle', '50ms')
     bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
-    await drive.sh('mkdir F; echo in > F/x')
+    await drive.sh('mkdir F G.zip; echo in | tee F/x G.zip/x')
     const out = join(bench.dir, 'out')
     mkdirSync(out)
-    await expect
-      .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state F'), { timeout: 10_000 })
-      .toContain('waits for you')
+    for (const name of ['F', 'G.zip']) {
+      await expect
+        .poll(() => drive.sh(`getfattr --only-values -n user.bagfs.state ${name}`), {
+          timeout: 10_000,
+        })
+        .toContain('waits for you')
+    }
     expect((await bagfs('outbox', 'save', '--to', out)).code).toBe(0)
-    expect(readdirSync(out)).toEqual(['F.zip'])
+    expect(readdirSync(out).sort()).toEqual(['F.zip', 'G.zip'])
   })
 
   it('shows how old the listing is when the service is gone', async () => {
@@ -315,16 +319,18 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
   })
 
   it('sends in sync what came into a folder after its zip was on its way', async () => {
-    const drive = await mount('--folder-settle', '100ms')
+    const drive = await mount('--folder-settle', '1h')
     const uploads = (): number =>
       bench.service.proxy.requests.filter(({ method }) => method === 'POST').length
     bench.service.proxy.add({ match: { method: 'POST' }, times: 1, fault: { latencyMs: 1_000 } })
     await drive.sh('mkdir docs; echo one > docs/a.txt')
-    await expect.poll(uploads).toBe(1)
+    const first = bagfs('sync')
+    await expect.poll(uploads, { timeout: 10_000 }).toBe(1)
     expect(await drive.sh('echo two > docs/b.txt; cat docs/a.txt')).toBe('one\n')
     expect(bench.service.uploads()).toEqual([])
     expect(await bagfs('sync', join(bench.mountpoint, 'docs'))).toMatchObject({ code: 0 })
     expect(bench.service.uploads()).toHaveLength(2)
+    expect(await first).toMatchObject({ code: 0 })
     const target = join(bench.dir, 'unpacked')
     await unpackFolder(bench.service, 'docs', target)
     expect(await drive.sh(`cat ${target}/*`)).toBe('one\ntwo\n')

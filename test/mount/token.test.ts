@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { canMount } from '../support/fuse.ts'
@@ -15,13 +15,24 @@ describe.runIf(canMount())('a token that expires while the drive is mounted', ()
   /** What the front takes for the account's token. */
   let valid: string
   let file: string
+  let url: string
+  let stopFront: () => void
+  const mount = async (): Promise<number | undefined> =>
+    (
+      await bench.mountBy(
+        ...['--url', url, '--write-back', '--log-level', 'debug'],
+        // The process of the drive is in another directory.
+        ...['--token-file', relative('.', file)],
+      )
+    ).code
   beforeEach(async () => {
     bench = await Bench.start()
     valid = bench.service.token
-    file = join(bench.dir, 'token')
+    file = join(bench.dir, 'own-token')
+    writeFileSync(file, valid, { mode: 0o600 })
     await bench.service.upload('old.txt', Buffer.from('old\n'))
-    const { code } = await bench.mountBy('--url', await startFront(), '--write-back')
-    expect(code).toBe(0)
+    url = await startFront()
+    expect(await mount()).toBe(0)
   })
   afterEach(async () => {
     await bench.bagfs(['umount', '--now', bench.mountpoint])
@@ -50,10 +61,11 @@ describe.runIf(canMount())('a token that expires while the drive is mounted', ()
     }
     const server = createServer(forward)
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    onTestFinished(() => {
+    stopFront = () => {
       server.closeAllConnections()
       server.close()
-    })
+    }
+    onTestFinished(stopFront)
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   }
 
@@ -79,7 +91,19 @@ describe.runIf(canMount())('a token that expires while the drive is mounted', ()
     expect(await sh('cat old.txt')).toBe('old')
     await expect.poll(async () => (await bench.service.list()).length, ARRIVAL).toBe(2)
     expect(log()).toContain('has a new token')
+    await sh(`stat ${NEW_TOKEN} || true`)
+    await expect.poll(log).toContain('/[hidden]')
     expect(log()).not.toContain(NEW_TOKEN)
+  })
+
+  it('gives way to one that a mount without network knows, too', async () => {
+    valid = NEW_TOKEN
+    writeFileSync(file, `${NEW_TOKEN}\n`, { mode: 0o600 })
+    expect(await sh('cat old.txt')).toBe('old')
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+    stopFront()
+    expect(await mount()).toBe(0)
+    expect(await sh('cat old.txt')).toBe('old')
   })
 
   it('is not replaced by the token of another account', async () => {

@@ -5,12 +5,15 @@ import { DriveError } from '../../../src/domain/errors.ts'
 
 const SECRET = 'a-very-secret-token'
 
-function logged(settings: LogSettings): { lines: string[]; log: ReturnType<typeof createLogger> } {
+function logged(
+  settings: LogSettings,
+  secrets: Iterable<string> = [SECRET],
+): { lines: string[]; log: ReturnType<typeof createLogger> } {
   const lines: string[] = []
   const write = (text: string): void => {
     lines.push(text)
   }
-  return { lines, log: createLogger(settings, { write, secrets: [SECRET] }) }
+  return { lines, log: createLogger(settings, { write, secrets }) }
 }
 
 test.each([true, false])('the token shows in no field, message or stack (json: %s)', (json) => {
@@ -20,6 +23,15 @@ test.each([true, false])('the token shows in no field, message or stack (json: %
   log.error({ error: new Error(`failed for ${SECRET}`) }, 'failed')
   expect(lines).toHaveLength(3)
   expect(lines.join('')).not.toContain(SECRET)
+})
+
+test('a token that comes while the log runs shows no more than the first', () => {
+  const secrets = new Set([SECRET])
+  const { lines, log } = logged({ level: 'info', json: true }, secrets)
+  secrets.add('the-token-after-it')
+  log.info({ url: `http://x/?t=the-token-after-it` }, `with the-token-after-it, not ${SECRET}`)
+  expect(lines.join('')).toContain('with [hidden], not [hidden]')
+  expect(lines.join('')).not.toContain('the-token-after-it')
 })
 
 test('fields that carry tokens are hidden by their names, whatever they hold', () => {

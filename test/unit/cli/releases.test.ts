@@ -25,6 +25,19 @@ it('lets go in the opposite order, also after one that fails', async () => {
   expect(order).toEqual(['last', 'first'])
 })
 
+it('leaves no timer behind, for which a process would wait at its end', async () => {
+  const waits: (AbortSignal | undefined)[] = []
+  const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {
+    waits.push(signal)
+    return systemClock.sleep(ms, signal)
+  }
+  const { log, releases, add } = holding(20_000)
+  add('first')
+  add('last')
+  await releases.run({ clock: { ...systemClock, sleep }, log })
+  expect(waits.map((signal) => signal?.aborted)).toEqual([true, true])
+})
+
 it('waits for nothing that does not end, and keeps what that stands on', async () => {
   const { log, order, releases, add, run } = holding(10)
   add('lock')

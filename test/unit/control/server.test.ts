@@ -186,12 +186,37 @@ it('breaks off, and does not answer, when something else goes wrong', async () =
   expect(await askStatus(socketPath)).toEqual(status)
 })
 
+it('sends the answer that is under way when it leaves', async () => {
+  let finish: (() => void) | undefined
+  const sync = (): Promise<typeof items> =>
+    new Promise((resolve) => {
+      finish = () => {
+        resolve(items)
+      }
+    })
+  await serve({ sync })
+  const answer = askToSync(socketPath, { onProgress: () => undefined })
+  await expect.poll(() => finish).toBeDefined()
+  const closed = server?.close()
+  finish?.()
+  expect(await answer).toEqual(items)
+  await closed
+})
+
 it('leaves although somebody is connected who asks nothing, or half of something', async () => {
-  await serve({ status: () => status })
+  let begun = (): void => undefined
+  const isAsked = new Promise<void>((resolve) => {
+    begun = resolve
+  })
+  const sync = (): Promise<never> => {
+    begun()
+    return new Promise(() => undefined)
+  }
+  await serve({ status: () => status, sync })
   const clients = [
     '',
     'GET /status HTTP/1.1\r\n',
-    'POST /sync HTTP/1.1\r\nContent-Length: 9\r\n\r\n{',
+    'POST /sync HTTP/1.1\r\nHost: drive\r\nContent-Length: 9\r\n\r\n{',
   ]
   const ended = clients.map((bytes) => {
     const client = connect(socketPath, () => client.write(bytes))
@@ -200,6 +225,7 @@ it('leaves although somebody is connected who asks nothing, or half of something
   })
   // Answered after those who connected before were let in.
   await askStatus(socketPath)
+  await isAsked
   await server?.close()
   await Promise.all(ended)
 })

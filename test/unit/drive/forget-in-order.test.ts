@@ -42,6 +42,16 @@ describe('forgetting finished changes', () => {
     expect(left.size).toBe(0)
   })
 
+  it('keeps who took the place of one that stays, also where no bag tells of it', async () => {
+    const old = stored(1, 'a', 1)
+    const asked: Intent[] = []
+    await forgetInOrder([old, { ...stored(2, 'a', 2), supersedes: [old.id] }], (intent) => {
+      asked.push(intent)
+      return Promise.resolve(false)
+    })
+    expect(asked).toEqual([old])
+  })
+
   it('keeps what hides one that stays', async () => {
     const asked: Intent[] = []
     await forgetInOrder(INTENTS, (intent) => {

@@ -61,4 +61,21 @@ describe('a file that is written while it moves', () => {
     const tree = await user.tree()
     expect(Object.entries(tree).filter(([, content]) => content !== null)).toEqual([[end, all]])
   })
+
+  it('goes to a folder all the same when it is stored meanwhile', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `file ${index}`)
+    const folder = await user.node('A')
+    for (const name of names) {
+      const { handle } = await user.drive.create(ROOT, name, 0o644)
+      await user.drive.write(handle, Buffer.from(name), 0)
+      await user.drive.flush(handle)
+      await user.drive.release(handle)
+    }
+    // Each waits for those before it, and is being stored all that time.
+    await Promise.all(names.map((name) => user.drive.rename(ROOT, name, folder, name)))
+    await user.drain()
+    for (const name of names) expect(await user.read(`A/${name}`)).toBe(name)
+    const left = (await user.drive.readDirectory(ROOT)).map(({ name }) => name)
+    expect(left.sort()).toEqual(['A', 'B'])
+  })
 })

@@ -367,6 +367,34 @@ describe('without network', () => {
     await expect.poll(() => new ListingStore(dir).load()).toMatchObject({ records: [a] })
   })
 
+  test('a changed listing is kept at once when somebody needs it', async () => {
+    const listing = await openAnswered(a)
+    expect(await listing.keep()).toBe(true)
+    expect(await new ListingStore(dir).load()).toMatchObject({ records: [a] })
+  })
+
+  test('one that comes while another is being kept is kept after it', async () => {
+    const listing = await openAnswered(a)
+    const kept = listing.keep()
+    const later = listing.refreshNow()
+    await settle()
+    await request(1).answer(a, b)
+    await later
+    expect(await kept).toBe(true)
+    expect(await listing.keep()).toBe(true)
+    expect(await new ListingStore(dir).load()).toMatchObject({ records: [a, b] })
+  })
+
+  test('who needs a listing kept hears that it is not, and it is kept when it can be', async () => {
+    const listing = await openAnswered(a)
+    await rm(dir, { recursive: true })
+    await writeFile(dir, 'in the way')
+    expect(await listing.keep()).toBe(false)
+    await rm(dir)
+    expect(await listing.keep()).toBe(true)
+    expect(await new ListingStore(dir).load()).toMatchObject({ records: [a] })
+  })
+
   test.each(['', '{"version":1', '{"version":9,"records":[]}', '[]'])(
     'a kept listing of %j is as good as none',
     async (text) => {

@@ -14,13 +14,22 @@ const account = { uid: 'u', spaceLeft: 1, capacity: 1 }
 function watch(code: DriveErrorCode) {
   const clock = new ManualClock()
   const failure = { code, message: '', atMs: 0, tries: 9, waitsForUser: false }
-  const heard = { asked: 0, back: 0 }
-  const state: { intents: readonly Intent[]; isAway: boolean } = {
+  const heard = { asked: 0, back: 0, givenUp: 0 }
+  const state: { intents: readonly Intent[]; isAway: boolean; isSilent: boolean } = {
     intents: [put(1, 'a', { failure })],
     isAway: true,
+    isSilent: false,
   }
-  const getAccount = (): Promise<typeof account> => {
+  const silence = (signal: AbortSignal | undefined): Promise<never> =>
+    new Promise((_, reject) => {
+      signal?.addEventListener('abort', () => {
+        heard.givenUp += 1
+        reject(new DriveError('interrupted', 'Given up.'))
+      })
+    })
+  const getAccount = (options?: { readonly signal?: AbortSignal }): Promise<typeof account> => {
     heard.asked += 1
+    if (state.isSilent) return silence(options?.signal)
     if (!state.isAway) return Promise.resolve(account)
     const facts = code === 'unauthorized' ? { status: 401 } : {}
     return Promise.reject(new DriveError(code, 'Away.', facts))
@@ -76,6 +85,18 @@ it.each(['unavailable', 'timed-out', 'unauthorized'] as const)(
   },
 )
 
+it('begins to ask once a change has failed', async () => {
+  const { heard, state, pass, change } = watch('unavailable')
+  const failed = state.intents
+  state.intents = []
+  await pass(100)
+  expect(heard.asked).toBe(0)
+  state.intents = failed
+  change()
+  await pass(10)
+  expect(heard.asked).toBe(1)
+})
+
 it('asks nothing while nothing waits for the service', async () => {
   const { clock, heard, state, pass, change } = watch('rejected')
   await pass(100)
@@ -94,4 +115,14 @@ it('ends when it is closed', async () => {
   expect(clock.waiting).toBe(0)
   await pass(100)
   expect(heard.asked).toBe(1)
+})
+
+it('waits for no answer once it is closed', async () => {
+  const { clock, lookout, pass, heard, state } = watch('unavailable')
+  state.isSilent = true
+  await pass(15)
+  await lookout.close()
+  await settle()
+  expect(heard).toMatchObject({ asked: 1, givenUp: 1 })
+  expect(clock.waiting).toBe(0)
 })

@@ -1,7 +1,9 @@
+import { once } from 'node:events'
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
+import { Auth } from '../../../src/service/auth.ts'
 import { makeRedact } from '../../../src/service/redact.ts'
 import { fromTransport } from '../../../src/service/transport-errors.ts'
 import {
@@ -99,7 +101,7 @@ describe('a token that is refused', () => {
   it('gives way to a new one after one look for it, and the new one shows nowhere', async () => {
     let isOver = false
     const server = await scripted((received, response, turn) => {
-      if (isOver) json(response, { detail: received.headers }, 403)
+      if (isOver) json(response, { detail: received.headers.authorization }, 403)
       else onlyNew(received, response, turn)
     })
     const refused: string[] = []
@@ -115,7 +117,51 @@ describe('a token that is refused', () => {
     isOver = true
     const failure = await failureOf(service.getAccount())
     expect(failure.code).toBe('forbidden')
+    expect(failure.message).toContain('Bearer ***')
     expect(inspect([failure, log.lines], { depth: 9 })).not.toContain(NEW)
+  })
+
+  it('is looked for once by all who were refused meanwhile, and again the next time', async () => {
+    const refused: string[] = []
+    const found: ((token: string | undefined) => void)[] = []
+    const auth = new Auth({
+      token: TOKEN,
+      authHeader: 'bearer',
+      onAuthHeader: () => undefined,
+      renewToken: (token) => {
+        refused.push(token)
+        return new Promise((resolve) => found.push(resolve))
+      },
+    })
+    const both = [auth.renew(TOKEN), auth.renew(TOKEN)]
+    found[0]?.(NEW)
+    expect(await Promise.all(both)).toEqual([true, true])
+    expect(auth.token).toBe(NEW)
+    const again = auth.renew(NEW)
+    found[1]?.(undefined)
+    expect(await again).toBe(false)
+    expect(refused).toEqual([TOKEN, NEW])
+  })
+
+  it('is not waited for to the end of its answer', async () => {
+    const gone: Promise<unknown>[] = []
+    const server = await scripted(({ headers }, response) => {
+      if (headers.authorization === `Bearer ${NEW}`) {
+        json(response, account)
+        return
+      }
+      gone.push(once(response, 'close'))
+      response.writeHead(401, { 'content-length': 2 ** 30 })
+      response.write('{')
+    })
+    const service = serviceFor(server.url, {
+      renewToken: () => Promise.resolve(NEW),
+      stallTimeoutMs: 3_600_000,
+      metadataTimeoutMs: 3_600_000,
+    })
+    expect(await service.getAccount()).toMatchObject({ uid: 'u' })
+    await Promise.all(gone)
+    expect(gone).toHaveLength(2)
   })
 
   it('stays refused when there is no other', async () => {

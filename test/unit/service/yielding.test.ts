@@ -28,6 +28,22 @@ describe('a download that lets others have their turn', () => {
     },
   )
 
+  it('gives the first bytes a head start over the rest', async () => {
+    const server = await scripted((_request, response) => response.end(Buffer.alloc(2 * PIECE)))
+    const { body } = await serviceFor(server.url).download(bag)
+    let received = 0
+    let headAtMs: number | undefined
+    let restAtMs: number | undefined
+    body.on('data', (chunk: Buffer) => {
+      if (received >= HEAD) restAtMs ??= performance.now()
+      received += chunk.length
+      if (received >= HEAD) headAtMs ??= performance.now()
+    })
+    await once(body, 'end')
+    // 5 ms; timers count whole ones.
+    expect((restAtMs ?? 0) - (headAtMs ?? 0)).toBeGreaterThanOrEqual(4)
+  })
+
   it('tells of a connection that is cut during the pause', async () => {
     const server = await scripted((_request, response) => {
       response.writeHead(200, { 'content-length': 2 * HEAD })
@@ -46,6 +62,16 @@ describe('a download that lets others have their turn', () => {
     const startedAt = performance.now()
     expect(await failureOf(bytesOf(body))).toMatchObject({ code: 'timed-out' })
     expect(performance.now() - startedAt).toBeLessThan(2_000)
+  })
+
+  it('ends at its deadline when nothing comes after a slow reader has caught up', async () => {
+    const server = await scripted((_request, response) => {
+      response.writeHead(200, { 'content-length': 8 * PIECE })
+      response.write(Buffer.alloc(4 * PIECE))
+    })
+    const { body } = await serviceFor(server.url, { stallTimeoutMs: 300 }).download(bag)
+    await expect.poll(() => body.readableLength).toBeGreaterThanOrEqual(PIECE)
+    expect(await failureOf(bytesOf(body))).toMatchObject({ code: 'timed-out' })
   })
 
   it('does not hurry a reader that takes longer than the deadline', async () => {

@@ -1,0 +1,50 @@
+import { expect, it, vi } from 'vitest'
+import type { BagId, IntentId } from '../../../src/domain/ids.ts'
+import { buildTree, type ListingIndex } from '../../../src/namespace/tree.ts'
+import { openWorkshop, type Workshop } from './workshop.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const stored = async (shop: Workshop, id: IntentId): Promise<BagId> => {
+  await shop.uploader.attempt(id)
+  await shop.uploader.finished(id)
+  const intent = shop.outbox.get(id)
+  if (intent?.kind !== 'put' || intent.bagId === undefined) throw new Error('It is not stored.')
+  return intent.bagId
+}
+const shownNames = (shop: Workshop, index?: ListingIndex): readonly string[] =>
+  [...buildTree(index, shop.outbox.intents()).entries()].map(({ shown }) => shown)
+
+it.each(['an older change', 'the listing', 'a listing that is late'])(
+  'brings back nothing that only %s still has when stored content gives way',
+  async (who) => {
+    const isLate = who === 'a listing that is late'
+    const shop = await openWorkshop({ listingLagMs: isLate ? 60_000 : 0 })
+    const isListed = who !== 'an older change'
+    const old = isListed
+      ? await shop.given('a.txt', 'first')
+      : await stored(shop, await shop.put('a.txt', 'first'))
+    const second = await shop.put('a.txt', 'second', { replaces: [old] })
+    await stored(shop, second)
+    const index = shop.listing.current()?.index
+    if (isLate) await shop.listing.refreshNow()
+    await stored(shop, await shop.put('a.txt', 'third', { supersedes: [second] }))
+    expect(shop.outbox.get(second)).toBeUndefined()
+    expect(shownNames(shop, index)).toEqual(['a.txt'])
+  },
+)
+
+it('shows content that was stored once more when what had replaced it gives way', async () => {
+  const shop = await openWorkshop()
+  const old = await shop.given('a.txt', 'same')
+  const second = await shop.put('a.txt', 'second', { replaces: [old] })
+  await stored(shop, second)
+  const done = {
+    phase: 'confirmed',
+    confirmedAtMs: Date.now(),
+    replacedAreDeleted: true,
+  } as const
+  await shop.put('b.txt', 'same', { ...done, bagId: old })
+  await stored(shop, await shop.put('a.txt', 'third', { supersedes: [second] }))
+  expect([...shownNames(shop)].sort()).toEqual(['a.txt', 'b.txt'])
+})
