@@ -373,3 +373,22 @@ describe('serve', () => {
 function record(filename: string, bag_id: string): FileRecordWire {
   return { filename, size: 1, uploaded_at: 1_700_000_000, description: '', bag_id }
 }
+
+test('all of a long listing arrives, also at a reader who is late', async () => {
+  const count = 3_000
+  extraRecords = Array.from({ length: count }, (_, index) => ({
+    filename: `a file with the number ${index}`,
+    size: 1,
+    uploaded_at: 1_700_000_000,
+    description: '',
+    bag_id: index.toString(16).padStart(64, '0'),
+  }))
+  const child = program.start(['ls', '--json'], {
+    variables: { BAGFS_URL: service.url, BAGFS_TOKEN: TOKEN },
+  })
+  // The pipe holds 64 KiB: the rest waits in the program until somebody reads.
+  await once(child.stdout, 'readable')
+  const text: Buffer[] = []
+  for await (const chunk of child.stdout) text.push(chunk as Buffer)
+  expect(JSON.parse(Buffer.concat(text).toString())).toHaveLength(count)
+})
