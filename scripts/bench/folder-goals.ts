@@ -21,7 +21,7 @@ const PART = 10_000_000
 const TREE = 100_000
 /** The time of rest is a wait by choice, not work. */
 const SETTLE = '50ms'
-const POLL_MS = 5
+const POLL_MS = 50
 const ARRIVAL_LIMIT_MS = 120_000
 
 /** Folders of 1 GB and 500 MB, in entries of 10 MB. */
