@@ -135,7 +135,9 @@ export class BagStream {
 
   /** A service that was silent is told as such, with the whole time, whatever the last try died of. */
   #asSilence(error: unknown): unknown {
-    if (isDriveError(error) && error.facts.status !== undefined) return error
+    if (isDriveError(error) && (error.facts.status !== undefined || error.facts.notReached)) {
+      return error
+    }
     if (!isDriveError(error, 'timed-out') && !this.#silence.isOfService) return error
     const seconds = this.#settings.silenceMs / 1000
     return new DriveError('timed-out', `No byte of the content came in ${seconds} s.`, {

@@ -51,6 +51,8 @@ export interface DriveErrorFacts {
   readonly fields?: readonly string[]
   /** True when the request may have been carried out although no answer arrived. */
   readonly answerLost?: boolean
+  /** True when no connection came about: there is nobody who could be silent. */
+  readonly notReached?: boolean
   /** True when nothing was sent, because the service did not answer a moment ago. */
   readonly notAsked?: boolean
   /** What the person can do about it, one sentence. */

@@ -6,6 +6,7 @@ interface Meaning {
   readonly code: DriveErrorCode
   readonly words: string
   readonly hint?: string
+  readonly notReached?: true
 }
 
 const CHECK_URL = 'Check the URL of the service and the network.'
@@ -19,15 +20,22 @@ const NOT_HTTP: Meaning = {
   words: 'the answer is not HTTP',
   hint: 'Is the URL right, and http:// or https:// as the service wants it?',
 }
+/** Nobody is there, and that is known at once. */
+const notReached = (words: string): Meaning => ({
+  code: 'unavailable',
+  words,
+  hint: CHECK_URL,
+  notReached: true,
+})
 const CUT: Meaning = { code: 'unavailable', words: 'the connection was cut' }
 const TIMED_OUT: Meaning = { code: 'timed-out', words: 'the connection timed out', hint: CHECK_URL }
 
 const MEANINGS: Readonly<Record<string, Meaning>> = {
-  ECONNREFUSED: { code: 'unavailable', words: 'nothing answers at that address', hint: CHECK_URL },
-  ENOTFOUND: { code: 'unavailable', words: 'its name cannot be found', hint: CHECK_URL },
-  EAI_AGAIN: { code: 'unavailable', words: 'its name cannot be looked up now', hint: CHECK_URL },
-  EHOSTUNREACH: { code: 'unavailable', words: 'it cannot be reached', hint: CHECK_URL },
-  ENETUNREACH: { code: 'unavailable', words: 'there is no network to it', hint: CHECK_URL },
+  ECONNREFUSED: notReached('nothing answers at that address'),
+  ENOTFOUND: notReached('its name cannot be found'),
+  EAI_AGAIN: notReached('its name cannot be looked up now'),
+  EHOSTUNREACH: notReached('it cannot be reached'),
+  ENETUNREACH: notReached('there is no network to it'),
   ECONNRESET: CUT,
   EPIPE: CUT,
   UND_ERR_SOCKET: CUT,
@@ -48,11 +56,11 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
 /** Translates an error of the connection. `what` begins the sentence: "Listing the files". */
 export function fromTransport(error: unknown, what: string, redact: Redact): DriveError {
   if (error instanceof DriveError) return error
-  const { code, words, hint } =
+  const { code, words, ...facts } =
     error instanceof errors.HTTPParserError ? NOT_HTTP : meaningOf(systemErrorCode(error))
   return new DriveError(code, `${what} failed: ${words}${placeOf(error)}.`, {
     cause: toPlainCause(error, redact),
-    ...(hint === undefined ? {} : { hint }),
+    ...facts,
   })
 }
 

@@ -78,6 +78,20 @@ describe('a reader of a service that is silent', () => {
     expect(last).toBeLessThan(6_000)
   })
 
+  it.each([
+    { title: 'cannot be reached', facts: { notReached: true } },
+    { title: 'refuses', facts: { status: 503 } },
+  ])('is told so when the service $title, however long its tries took', async ({ facts }) => {
+    const { cache, service, clock } = await setUp({ settings: { resumeTries: 1_000 } })
+    service.contents.set(A, bytesOf(300_000))
+    const error = new DriveError('unavailable', 'Nothing answers.', facts)
+    const before = (): void => {
+      clock.advance(20_000)
+    }
+    service.faults.push(...Array.from({ length: 10 }, () => ({ error, before })))
+    await expect(readSome(cache.open(A), 0, 300_000)).rejects.toBe(error)
+  })
+
   it('is told at once what is known, unless it is in the middle', async () => {
     const { cache, service } = await setUp({ settings: { resumeTries: 1 } })
     const content = bytesOf(300_000)

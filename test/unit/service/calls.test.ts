@@ -149,6 +149,7 @@ describe('a failed call', () => {
     const error = await failureOf(serviceFor(server.url, { retries: 1 }).getAccount())
     expect(error.code).toBe('unavailable')
     expect(error.facts.hint).toMatch(/URL/)
+    expect(error.facts.notReached).toBe(true)
     expect(error.facts.answerLost).toBeUndefined()
   })
 
