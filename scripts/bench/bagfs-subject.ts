@@ -141,6 +141,14 @@ export class BagfsSubject implements Subject {
     return records.find((record) => record.name === name)?.bagId
   }
 
+  /** Sends a zip as a folder, as the drive's own client does, and as nothing else goes on; answers its bag. */
+  async sendAlone(path: string, name: string): Promise<BagId> {
+    const { size: length } = statSync(path)
+    const bagId = await this.#service?.uploadFolder({ path, length, name, description: '' })
+    if (bagId === undefined) throw new Error('The server is not started.')
+    return bagId
+  }
+
   async remove(bagId: BagId): Promise<void> {
     await this.#service?.deleteBag(bagId)
   }

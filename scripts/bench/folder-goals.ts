@@ -16,6 +16,7 @@ const FOLDER = 'folder'
 const SMALL = 'small 050.txt'
 const SMALL_BYTES = 1000
 const CURL = 'curl of the same zip'
+const ALONE = "bagfs's own upload of it alone"
 const LINE_BYTES_PER_S = 20_000_000
 const PART = 10_000_000
 const TREE = 100_000
@@ -76,7 +77,7 @@ async function overLine<Result>(
 /** From the close of a file to the bag at the service, against sending the same zip by itself. */
 export const folderChange: Section = {
   title: `One file of 1 KB changed in a folder of 500 MB (\`--folder-settle ${SETTLE}\`)`,
-  subjects: ['bagfs', 'curl of the same zip'],
+  subjects: ['bagfs', CURL, ALONE],
   needs: ['zip', 'curl'],
   measure: (context, table) =>
     withFolder(context, {
@@ -95,6 +96,8 @@ async function changeOnce({ machine }: Context, table: Table, given: Given): Pro
   const what = row('the service has it', 's')
   await machine.quiet()
   table.note(what, CURL, await upload(given))
+  await machine.quiet()
+  table.note(what, ALONE, await uploadAlone(given))
   await machine.quiet()
   const { seconds, mostMb } = await change(given)
   table.note(what, 'bagfs', seconds)
@@ -119,6 +122,14 @@ async function upload({ subject, zip }: Given, url?: string): Promise<number> {
   if (bagId === undefined) throw new Error('The service has no zip from curl.')
   await subject.remove(bagId)
   return ms / 1e3
+}
+
+async function uploadAlone({ subject, zip }: Given): Promise<number> {
+  const startedMs = performance.now()
+  const bagId = await subject.sendAlone(zip, 'sent by itself')
+  const seconds = (performance.now() - startedMs) / 1e3
+  await subject.remove(bagId)
+  return seconds
 }
 
 /** In a mount of its own: a folder rests for as long as its last upload took. */
