@@ -3,7 +3,10 @@ import { defineConfig } from 'vitest/config'
 /** What comes in the end may take its time on a machine that is busy. */
 const expect = { poll: { timeout: 15_000 } }
 
-/** Mount tests share the kernel and two cores, so their files run one after the other. */
+/** Two files at a time, before the mount tests. */
+const beforeMounts = { maxWorkers: 2, sequence: { groupOrder: 0 } }
+
+/** Mount tests share the kernel and two cores, so their files run one after the other, and alone. */
 export default defineConfig({
   test: {
     projects: [
@@ -11,6 +14,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           expect,
+          ...beforeMounts,
           include: ['test/unit/**/*.test.ts'],
           setupFiles: ['test/support/properties.ts'],
           testTimeout: 20_000,
@@ -20,6 +24,7 @@ export default defineConfig({
         test: {
           name: 'model',
           expect,
+          ...beforeMounts,
           include: ['test/model/**/*.test.ts'],
         },
       },
@@ -31,6 +36,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           fileParallelism: false,
+          sequence: { groupOrder: 1 },
         },
       },
     ],
