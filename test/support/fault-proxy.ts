@@ -32,6 +32,8 @@ export interface Fault {
   readonly cutResponseAfter?: number
   /** Sends so many bytes of the answer's body and then nothing. */
   readonly stallResponseAfter?: number
+  /** Passes the answer's body on at this pace, as a line does. */
+  readonly bytesPerSecond?: number
   /** Added to the Content-Length of the answer; the body stays. */
   readonly wrongLength?: number
   /** Knows no ranges: hides `Range` from the service, `Accept-Ranges` from the client. */
@@ -351,6 +353,9 @@ function relay(
     const hasRoom = response.write(part)
     if (left <= 0) {
       stop()
+    } else if (fault.bytesPerSecond !== undefined) {
+      answer.pause()
+      setTimeout(() => answer.resume(), (1000 * part.length) / fault.bytesPerSecond)
     } else if (!hasRoom) {
       answer.pause()
       response.once('drain', () => answer.resume())
