@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 
@@ -52,7 +52,8 @@ describe.runIf(canMount())('the drive of npm start', () => {
     await expect.poll(isMounted, SOON).toBe(true)
     while (demo.exitCode === null && demo.signalCode === null) {
       demo.kill('SIGINT')
-      await nextTurn()
+      // Without a pause it would have nothing else to do than to hear of signals.
+      await setTimeout(2)
     }
     expect(isMounted()).toBe(false)
     expect(readdirSync(dir)).toEqual([])
