@@ -121,15 +121,13 @@ export class CarryOut {
    * it is packed is confirmed already, unless that went wrong.
    */
   async #packFolder(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
-    const early = new EarlyUpload((zip, growth, released) =>
-      this.#names.run(put.name, async () => {
-        const bagId = await this.#upload(
-          put,
-          { path: zip.path, length: zip.length, growth },
-          attempt,
-        )
-        return this.#confirm(await released(), bagId)
-      }),
+    const early = new EarlyUpload(
+      ({ path, length }, growth, released) =>
+        this.#names.run(put.name, async () => {
+          const bagId = await this.#upload(put, { path, length, growth }, attempt)
+          return this.#confirm(await released(), bagId)
+        }),
+      this.#deps.log,
     )
     try {
       const staged = await this.#pack(put, early, attempt)

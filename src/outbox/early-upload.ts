@@ -1,6 +1,7 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { Growth } from '../domain/growth.ts'
 import type { PutIntent } from '../domain/intent.ts'
+import type { Logger } from '../domain/logger.ts'
 import { deferred } from './deferred.ts'
 import type { GrowingContent } from './ports.ts'
 
@@ -17,14 +18,16 @@ type Send = (
  */
 export class EarlyUpload {
   readonly #send: Send
+  readonly #log: Logger
   readonly #released = deferred()
   #staged: PutIntent | undefined
   #confirmed: Promise<PutIntent> | undefined
   #failure: { readonly error: unknown } | undefined
   #length: number | undefined
 
-  constructor(send: Send) {
+  constructor(send: Send, log: Logger) {
     this.#send = send
+    this.#log = log
   }
 
   begin(zip: GrowingContent): void {
@@ -51,7 +54,9 @@ export class EarlyUpload {
   async finish(staged: PutIntent): Promise<PutIntent | undefined> {
     if (this.#confirmed === undefined) return undefined
     if (this.#failure !== undefined) {
-      throwIfAnswered(this.#failure.error)
+      const { error } = this.#failure
+      throwIfAnswered(error)
+      this.#log.info({ error: String(error) }, 'A zip that was sent early is sent once more.')
       return undefined
     }
     if (staged.content.length !== this.#length) {

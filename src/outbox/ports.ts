@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../domain/intent.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -28,11 +29,9 @@ export interface ContentPort {
 }
 
 /** Content that is being written, and will have `length` bytes. */
-export interface GrowingContent {
+export interface GrowingContent extends Pick<Growth, 'reached'> {
   readonly path: string
   readonly length: number
-  /** Resolves when the file has this many bytes; rejects with why it never will. */
-  reached(bytes: number): Promise<void>
 }
 
 /** What the uploader needs of folders. */
