@@ -115,19 +115,22 @@ export class BagfsSubject implements Subject {
   }
 
   curl(name: string): readonly string[] {
+    const { url, authorization } = this.address(name)
+    return ['-H', `Authorization: ${authorization}`, url]
+  }
+
+  /** Where a seeded file is got, and with which header. */
+  address(name: string): { readonly url: string; readonly authorization: string } {
     const bagId = this.#bags.get(name)
     if (bagId === undefined) throw new Error(`There is no bag of ${name}.`)
-    return [...this.#authorization, `${this.#url}/api/bag/download/${bagId}`]
+    return { url: `${this.#url}/api/bag/download/${bagId}`, authorization: `Bearer ${TOKEN}` }
   }
 
   /** Arguments with which curl uploads a zip as a folder, to `url`. */
   curlUpload(path: string, name: string, url = this.#url): readonly string[] {
     const form = ['-F', 'description=', '-F', `file=@${path};filename=${name}`]
-    return [...this.#authorization, ...form, `${url}/api/folders/upload`]
-  }
-
-  get #authorization(): readonly string[] {
-    return ['-H', `Authorization: Bearer ${TOKEN}`]
+    const header = ['-H', `Authorization: Bearer ${TOKEN}`]
+    return [...header, ...form, `${url}/api/folders/upload`]
   }
 
   /** Where the server listens. */

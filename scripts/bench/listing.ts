@@ -16,14 +16,14 @@ async function timeOf(command: string, ...args: string[]): Promise<number> {
 /** `ls -l` of a drive with real bags. */
 export const listing: Section = {
   title: 'Listing with `ls -l`',
-  subjects: ['bagfs', 'rclone'],
+  subjects: ['bagfs', 'rclone', 'bare bridge'],
   needs: ['rclone'],
   async measure(context, table) {
     const { machine, places } = context
     for (const count of [1_000, 10_000]) {
       const files = await makeFiles(join(places.memory, `list-${count}`), count, FILE_SIZE)
       const words = count.toLocaleString('en')
-      await inTurns(context, ['bagfs', 'rclone'], files, async (subject) => {
+      await inTurns(context, ['bagfs', 'rclone', 'bare bridge'], files, async (subject) => {
         const mount = await subject.mount()
         try {
           for (const time of ['first', 'again']) {

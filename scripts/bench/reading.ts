@@ -26,7 +26,7 @@ const rows = {
 
 export const reading: Section = {
   title: 'Reading 256 MiB',
-  subjects: ['bagfs', 'rclone', 'curl of bagfs', 'curl of webdav'],
+  subjects: ['bagfs', 'rclone', 'bare bridge', 'curl of bagfs', 'curl of webdav'],
   needs: ['curl', 'rclone'],
   async measure(context, table) {
     if (!isInstalled('fio')) console.error('fio is missing: no random reads are measured.')
@@ -36,7 +36,7 @@ export const reading: Section = {
       { name: NAME, path },
       { name: EARLIER.name, path: earlier },
     ]
-    await inTurns(context, ['bagfs', 'rclone'], files, async (subject) => {
+    await inTurns(context, ['bagfs', 'rclone', 'bare bridge'], files, async (subject) => {
       await measureCurl(context, table, subject)
       const mount = await subject.mount()
       try {

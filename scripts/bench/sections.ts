@@ -1,4 +1,5 @@
 import { BagfsSubject, type Places } from './bagfs-subject.ts'
+import { BareSubject } from './bare-subject.ts'
 import type { Machine } from './machine.ts'
 import type { Processes } from './processes.ts'
 import { RcloneSubject } from './rclone-subject.ts'
@@ -25,7 +26,7 @@ export interface Section {
   measure(context: Context, table: Table): Promise<void>
 }
 
-type Kind = 'bagfs' | 'bagfs --write-back' | 'rclone'
+type Kind = 'bagfs' | 'bagfs --write-back' | 'rclone' | 'bare bridge'
 
 /** Calls `work` with each subject in turn, over and over, so that a busy minute harms all alike. */
 export async function inTurns(
@@ -55,6 +56,7 @@ function startSubject(
   files: readonly SeedFile[],
 ): Promise<Subject> {
   if (kind === 'rclone') return RcloneSubject.start(processes, places, files)
+  if (kind === 'bare bridge') return BareSubject.start(processes, places, files)
   const settings = { name: kind, writeBack: kind === 'bagfs --write-back' }
   return BagfsSubject.start(processes, places, settings, files)
 }

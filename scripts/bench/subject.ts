@@ -26,8 +26,8 @@ export interface Subject {
   mount(options?: MountOptions): Promise<Mount>
   /** Arguments with which curl gets a seeded file from the server. */
   curl(name: string): readonly string[]
-  /** True when the server has the whole of each of these files. */
-  has(files: readonly { readonly name: string; readonly size: number }[]): Promise<boolean>
+  /** True when the server has the whole of each of these files; missing where nothing is sent. */
+  has?(files: readonly { readonly name: string; readonly size: number }[]): Promise<boolean>
   /** Ends the server. */
   close(): Promise<void>
 }

@@ -27,14 +27,14 @@ const rows = {
 
 export const writing: Section = {
   title: 'Writing',
-  subjects: ['bagfs', 'bagfs --write-back', 'rclone'],
+  subjects: ['bagfs', 'bagfs --write-back', 'rclone', 'bare bridge'],
   needs: ['rclone'],
   async measure(context, table) {
     const { places } = context
     const largeName = 'large.bin'
     const path = await makeFile(places.memory, largeName, LARGE_SIZE)
     const small = await makeFiles(join(places.memory, 'small'), SMALL_COUNT, SMALL_SIZE)
-    const kinds = ['bagfs', 'bagfs --write-back', 'rclone'] as const
+    const kinds = ['bagfs', 'bagfs --write-back', 'rclone', 'bare bridge'] as const
     await inTurns(context, kinds, [], async (subject) => {
       const mount = await subject.mount()
       try {
@@ -67,6 +67,7 @@ async function copyIn(
   const startedMs = performance.now()
   const { ms } = await run('cp', [...files.map(({ path }) => path), mount.path])
   table.note(returns, subject.name, ms / 1e3)
+  if (subject.has === undefined) return
   await arrival(subject, files)
   table.note(isThere, subject.name, (performance.now() - startedMs) / 1e3)
 }
@@ -76,7 +77,7 @@ type Arrival = typeof rows.largeThere | typeof rows.smallThere
 async function arrival(subject: Subject, files: readonly SeedFile[]): Promise<void> {
   const wanted = files.map(({ name, path }) => ({ name, size: statSync(path).size }))
   const deadline = Date.now() + ARRIVAL_LIMIT_MS
-  while (!(await subject.has(wanted))) {
+  while ((await subject.has?.(wanted)) === false) {
     if (Date.now() > deadline)
       throw new Error(`Not all files reached the server of ${subject.name}.`)
     await sleep(POLL_MS)
