@@ -1,9 +1,10 @@
 import { constants } from 'node:os'
 import Fuse from 'fuse-native'
 import type { BusyPoll } from './busy-poll.ts'
+import { fuseBinding } from './fuse-binding.ts'
+import { hotHandlers, type Handler } from './hot-handlers.ts'
 
 type Signal = (result: number, ...values: readonly unknown[]) => void
-type Handler = (locals: Buffer, opcode: number, ...values: unknown[]) => void
 
 /** Opcode of utimens in fuse-native 2.2.6 (fuse-native.c). */
 const UTIMENS = 12
@@ -13,7 +14,8 @@ const MTIME_OFFSET = 112
 
 /**
  * fuse-native with three of its mistakes mended: utimens hands atime twice, and getxattr and
- * listxattr answer more bytes than the caller has room for. Each call of the kernel is told to `busyPoll`.
+ * listxattr answer more bytes than the caller has room for. The hot operations are answered without its
+ * detours, and each call of the kernel is told to `busyPoll`.
  */
 export class PatchedFuse extends Fuse {
   constructor(
@@ -25,6 +27,9 @@ export class PatchedFuse extends Fuse {
     super(mountpoint, operations, options)
     const utimens = this._handlers[UTIMENS]
     if (utimens !== undefined) this._handlers[UTIMENS] = withTrueMtime(utimens)
+    for (const [opcode, handler] of hotHandlers(operations, fuseBinding())) {
+      this._handlers[opcode] = handler
+    }
     for (const [opcode, handler] of this._handlers.entries()) {
       if (handler !== undefined) this._handlers[opcode] = thenTouch(handler, busyPoll)
     }

@@ -44,10 +44,13 @@ export function statOperations(deps: OperationDeps): Partial<Fuse.Operations> {
         { operation: 'readdir', path, reply },
         async () => drive.readDirectory(await paths.node(path)),
         (entries) => {
-          const names = entries.map(({ name }) => name)
-          const kinds = entries.map(({ kind }) => toKindStat(kind))
-          const own = toKindStat('directory')
-          reply(0, ['.', '..', ...names], [own, own, ...kinds])
+          const names = ['.', '..']
+          const kinds = [toKindStat('directory'), toKindStat('directory')]
+          for (const { name, kind } of entries) {
+            names.push(name)
+            kinds.push(toKindStat(kind))
+          }
+          reply(0, names, kinds)
         },
       )
     },

@@ -9,17 +9,53 @@ const TYPE_BITS: Record<Attributes['kind'], number> = {
   symlink: fsConstants.S_IFLNK,
 }
 
-/** Where fuse-native's arrays of a stat have mode and inode number, and how long they are (its index.js). */
-const MODE_AT = 0
-const INODE_AT = 7
+/** Where fuse-native's arrays of a stat have what, and how long they are (its index.js). */
+const AT = {
+  mode: 0,
+  uid: 1,
+  gid: 2,
+  size: 3,
+  nlink: 6,
+  ino: 7,
+  blksize: 9,
+  blocks: 10,
+  atime: 12,
+  mtime: 14,
+  ctime: 16,
+} as const
 const STAT_LENGTH = 18
 /** libfuse's own "unknown": programs take the number from stat. */
 const UNKNOWN_INODE = 0xffff_ffff
 
+/** A stat as the native half of fuse-native reads it; zeros for none. Times are in ms since the epoch. */
+export function toStatArray(stat: Fuse.Stat | undefined): Uint32Array {
+  const array = new Uint32Array(STAT_LENGTH)
+  if (stat === undefined) return array
+  array[AT.mode] = stat.mode
+  array[AT.uid] = stat.uid
+  array[AT.gid] = stat.gid
+  array[AT.nlink] = stat.nlink
+  array[AT.ino] = stat.ino
+  array[AT.blksize] = stat.blksize
+  setWide(array, AT.size, stat.size)
+  setWide(array, AT.blocks, stat.blocks)
+  setWide(array, AT.atime, stat.atime)
+  setWide(array, AT.mtime, stat.mtime)
+  setWide(array, AT.ctime, stat.ctime)
+  return array
+}
+
+/** Sets a number of up to 53 bits, its lower half first. */
+function setWide(array: Uint32Array, at: number, value: number): void {
+  const low = value % 2 ** 32
+  array[at] = low
+  array[at + 1] = (value - low) / 2 ** 32
+}
+
 function kindStat(mode: number): Uint32Array {
   const stat = new Uint32Array(STAT_LENGTH)
-  stat[MODE_AT] = mode
-  stat[INODE_AT] = UNKNOWN_INODE
+  stat[AT.mode] = mode
+  stat[AT.ino] = UNKNOWN_INODE
   return stat
 }
 

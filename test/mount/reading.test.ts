@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
@@ -104,6 +105,25 @@ describe.runIf(canMount())('reading a mounted drive', () => {
     expect((await drive.fails('cat a.txt/b')).stderr).toContain('Not a directory')
     const long = 'n'.repeat(256)
     expect((await drive.fails(`touch ${long}`)).stderr).toContain('File name too long')
+  })
+
+  it('reads, writes and measures beyond 4 GiB', async () => {
+    await bench.close()
+    bench = await Bench.start({ capacityBytes: 2 ** 35 })
+    const drive = await bench.mount()
+    const program = `
+import os
+fd = os.open('far.bin', os.O_RDWR | os.O_CREAT)
+os.pwrite(fd, b'head', 0)
+os.pwrite(fd, b'tail', 5 * 2**30)
+print(os.pread(fd, 9, 5 * 2**30), os.fstat(fd).st_size, os.pread(fd, 4, 2**30), os.stat('far.bin').st_size)
+os.ftruncate(fd, 4)
+os.close(fd)
+`
+    const { stdout } = await execa('python3', ['-c', program], { cwd: drive.path })
+    const size = 5 * 2 ** 30 + 4
+    expect(stdout).toBe(String.raw`b'tail' ${size} b'\x00\x00\x00\x00' ${size}`)
+    await expect.poll(() => bench.service.contents()).toEqual({ 'far.bin': 'head' })
   })
 
   it('tells the space of the account', async () => {
