@@ -23,6 +23,9 @@ const TO_CODE_EACH = new RegExp(TO_CODE.source, 'gu')
 /** One code, or one character that stands for itself. */
 const TOKEN = /\u201B(?:\u201B|[0-9A-F]{2}|uD[89A-F][0-9A-F]{2}|~[0-9a-f]{16})|[^]/gu
 
+/** What needs no code, in the shortest test there is: printable ASCII that cannot be reserved or too long. */
+const ORDINARY = /^[ --0-~][ -.0-~]{0,254}$/
+
 /** Names that mean something else in a drive, or that a kernel bridge makes for open files. */
 const RESERVED = /^(?:\.{1,2}|\.bagfs|\.bags|\.fuse_hidden.*)$/su
 
@@ -36,6 +39,7 @@ function byteLength(text: string): number {
  * among names that are too long to be coded in 255 bytes.
  */
 export function encodeName(serviceName: string): string {
+  if (ORDINARY.test(serviceName)) return serviceName
   const coded = codeWhole(serviceName)
   // A UTF-16 unit takes three bytes at most.
   if (coded.length * 3 <= NAME_MAX_BYTES || byteLength(coded) <= NAME_MAX_BYTES) return coded

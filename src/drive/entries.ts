@@ -163,6 +163,7 @@ export class Entries {
 function serviceNameOf(entry: Entry): string {
   if (entry.kind === 'pending') return entry.intent.name
   const { name } = entry.record
+  if (name === entry.shown) return name
   const isPlain = encodeName(name) === entry.shown && name !== '' && !/[/\0]/.test(name)
   return isPlain ? name : entry.shown
 }

@@ -56,7 +56,7 @@ export class RootAttributes {
       node: node.id,
       kind: isFolder ? 'directory' : 'file',
       size: isFolder ? 0 : size,
-      mode: this.modeOf(node),
+      mode: this.#modeOf(node, facts, isFolder),
       mtimeMs,
       atimeMs: Math.max(facts?.atimeMs ?? mtimeMs, 0),
       ctimeMs: Math.max(mtimeMs, staged?.lastWriteMs ?? 0),
@@ -65,12 +65,7 @@ export class RootAttributes {
 
   /** Permission bits. */
   modeOf(node: FileNode): number {
-    const { staged, entry } = node
-    if (staged !== undefined) return staged.mode
-    if (entry?.kind === 'pending') return entry.intent.mode
-    const { fileMode, directoryMode } = this.#settings
-    const usual = this.#deps.kinds.isFolder(entry) ? directoryMode : fileMode
-    return this.#factsOf(node)?.mode ?? usual
+    return this.#modeOf(node, this.#factsOf(node), this.#deps.kinds.isFolder(node.entry))
   }
 
   /** chmod and utimens: kept with content that waits, else with the facts of the bag. */
@@ -98,6 +93,13 @@ export class RootAttributes {
     )
     const bagId = updated?.kind === 'put' ? updated.bagId : undefined
     if (bagId !== undefined) this.#deps.facts.learn(bagId, changes)
+  }
+
+  #modeOf({ staged, entry }: FileNode, facts: BagFacts | undefined, isFolder: boolean): number {
+    if (staged !== undefined) return staged.mode
+    if (entry?.kind === 'pending') return entry.intent.mode
+    const { fileMode, directoryMode } = this.#settings
+    return facts?.mode ?? (isFolder ? directoryMode : fileMode)
   }
 
   #factsOf({ entry }: FileNode): BagFacts | undefined {

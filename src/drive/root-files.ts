@@ -110,7 +110,13 @@ export class RootFiles implements Subtree {
   async readDirectory(id: NodeId): Promise<readonly DirectoryEntry[]> {
     if (id !== ROOT) throw new DriveError('not-a-directory', 'This is a file.')
     await this.#deps.entries.fresh()
+    const listed = this.#listed()
+    if (listed.every(({ kind }) => kind !== undefined)) return listed
     await this.#deps.kinds.learnAll(this.#deps.entries.tree())
+    return this.#listed()
+  }
+
+  #listed(): readonly DirectoryEntry[] {
     const { entries, kinds } = this.#deps
     return Array.from(entries.listed(), ({ name, entry }) => ({ name, kind: kinds.shown(entry) }))
   }

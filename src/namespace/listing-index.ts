@@ -1,7 +1,7 @@
 import type { BagId } from '../domain/ids.ts'
 import { encodeName } from '../domain/names.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
-import { toEntry, type Candidate, type Entry } from './entry.ts'
+import type { Candidate, Entry } from './entry.ts'
 import { countEntries, familyOf, nameFamily } from './family.ts'
 
 /** What is known of a bag's kind; see DESIGN, Kinds. */
@@ -21,6 +21,8 @@ export class ListingIndex {
   readonly #families = new Map<string, OneOrMore>()
   readonly #bags = new Map<BagId, OneOrMore>()
   readonly #named = new Map<string, ReadonlyMap<string, Entry>>()
+  /** Families of one record whose plain name is not the key itself: the few with something like an id in it. */
+  readonly #longer = new Set<string>()
   /**
    * Whether a listed bag named `*.zip` was known as a folder when this index was made. Kept, because
    * the keys of the index follow from it.
@@ -38,7 +40,9 @@ export class ListingIndex {
         this.#zippedFolders.set(record.bagId, kindOf(record.bagId) === 'folder')
       }
       add(this.#bags, record.bagId, record)
-      const family = familyOf(this.plainOf(record))
+      const plain = this.plainOf(record)
+      const family = familyOf(plain)
+      if (family !== plain) this.#longer.add(family)
       if (add(this.#families, family, record)) shared.add(family)
     }
     let size = this.#families.size - shared.size
@@ -59,10 +63,6 @@ export class ListingIndex {
     return toArray(this.#bags.get(bagId))
   }
 
-  families(): Iterable<string> {
-    return this.#families.keys()
-  }
-
   candidatesIn(family: string): readonly Candidate[] {
     return toArray(this.#families.get(family)).map((record) => this.toCandidate(record))
   }
@@ -72,16 +72,15 @@ export class ListingIndex {
     const records = this.#families.get(family)
     if (records === undefined) return undefined
     if (Array.isArray(records)) return this.#name(family).get(shown)
-    return this.plainOf(records) === shown ? toEntry(this.toCandidate(records), shown) : undefined
+    return this.#plainOfLone(family, records) === shown ? toListed(records, shown) : undefined
   }
 
-  *entriesOf(family: string): Iterable<Entry> {
-    const records = this.#families.get(family)
-    if (records === undefined) return
-    if (Array.isArray(records)) yield* this.#name(family).values()
-    else {
-      const candidate = this.toCandidate(records)
-      yield toEntry(candidate, candidate.plain)
+  /** All entries but those of the families in `except`. */
+  *entries(except: ReadonlyMap<string, unknown>): Iterable<Entry> {
+    for (const [family, records] of this.#families) {
+      if (except.has(family)) continue
+      if (Array.isArray(records)) yield* this.#name(family).values()
+      else yield toListed(records, this.#plainOfLone(family, records))
     }
   }
 
@@ -98,6 +97,11 @@ export class ListingIndex {
       this.#named.set(family, named)
     }
     return named
+  }
+
+  /** As `plainOf` of a family's only record: nearly always the key, which is there already. */
+  #plainOfLone(family: string, record: BagRecord): string {
+    return this.#longer.has(family) ? this.plainOf(record) : family
   }
 
   #isZippedFolder({ bagId, name }: BagRecord): boolean {
@@ -124,6 +128,10 @@ function add<Key>(map: Map<Key, OneOrMore>, key: Key, record: BagRecord): boolea
   if (Array.isArray(found)) found.push(record)
   else map.set(key, found === undefined ? record : [found, record])
   return found !== undefined
+}
+
+function toListed(record: BagRecord, shown: string): Entry {
+  return { shown, kind: 'bag', record }
 }
 
 function toArray(found: OneOrMore | undefined): readonly BagRecord[] {

@@ -40,11 +40,12 @@ export function buildTree(listed: ListingIndex | undefined, intents: readonly In
     const named = overlay.get(family)
     return named === undefined ? index.get(family, shown) : named.get(shown)
   }
+  let all: readonly Entry[] | undefined
   return {
     size,
     get,
     resolve: (typed) => get(typed) ?? get(encodeName(typed)),
-    entries: () => listEntries(index, overlay),
+    entries: () => (all ??= [...listEntries(index, overlay)]),
     usesOf: (bagId) => countUses(index, changes, added, bagId),
   }
 }
@@ -97,9 +98,7 @@ function isHidden(candidate: Candidate, hidden: ReadonlySet<BagId>): boolean {
 }
 
 function* listEntries(index: ListingIndex, overlay: Overlay): Iterable<Entry> {
-  for (const family of index.families()) {
-    if (!overlay.has(family)) yield* index.entriesOf(family)
-  }
+  yield* index.entries(overlay)
   for (const named of overlay.values()) yield* named.values()
 }
 
