@@ -15,6 +15,7 @@ import type { BagDependencies, BagSettings } from './bag.ts'
 import { CacheLayout } from './cache-layout.ts'
 import { CacheSpace, freeBytesOf } from './cache-space.ts'
 import { DiskPace } from './disk-pace.ts'
+import { ReadPace } from './read-pace.ts'
 import type { FactsAccess } from './facts-access.ts'
 import { RangeSupport } from './range-support.ts'
 
@@ -87,6 +88,7 @@ export class BagCache {
   readonly #dependencies: Omit<BagDependencies, 'retired'>
   readonly #settings: BagCacheSettings
   readonly #background: PQueue
+  readonly #readPace = new ReadPace()
   /** Bags in use; a bag leaves when it retires. */
   readonly #bags = new Map<string, Bag>()
   #closed = false
@@ -132,7 +134,7 @@ export class BagCache {
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */
   open(bagId: BagId, options: OpenOptions = {}): BagReader {
-    return new BagReader(this.#use(bagId), { ...options, isProbe: false })
+    return new BagReader(this.#use(bagId), this.#readPace, { ...options, isProbe: false })
   }
 
   isComplete(bagId: BagId): boolean {
@@ -173,7 +175,7 @@ export class BagCache {
   /** Writes all of a bag's content to `path`, which must not exist; resolves with its length. */
   async copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
     const bag = this.#use(bagId)
-    const reader = new BagReader(bag, { isProbe: false })
+    const reader = new BagReader(bag, this.#readPace, { isProbe: false })
     let isOurs = false
     try {
       await bag.stored()
@@ -204,7 +206,7 @@ export class BagCache {
    * readers; when there are none, it stops as soon as these bytes are here.
    */
   async head(bagId: BagId, length: number, signal?: AbortSignal): Promise<BagHead> {
-    const reader = new BagReader(this.#use(bagId), { isProbe: true })
+    const reader = new BagReader(this.#use(bagId), this.#readPace, { isProbe: true })
     try {
       const bytes = Buffer.alloc(length)
       const count = await reader.read(bytes, 0, signal)

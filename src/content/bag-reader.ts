@@ -1,6 +1,7 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Bag, Claim } from './bag.ts'
+import type { ReadPace } from './read-pace.ts'
 
 /**
  * A download runs this far ahead of a reader, and farther the more the reader has read in a row: so
@@ -21,6 +22,7 @@ export class BagReader {
   readonly bagId: BagId
   readonly #bag: Bag
   readonly #claim: Claim
+  readonly #pace: ReadPace
   readonly #isProbe: boolean
   readonly #fromStart: boolean
   #closed = false
@@ -34,6 +36,7 @@ export class BagReader {
    */
   constructor(
     bag: Bag,
+    pace: ReadPace,
     options: {
       readonly isProbe: boolean
       readonly listedLength?: number
@@ -42,6 +45,7 @@ export class BagReader {
   ) {
     this.bagId = bag.bagId
     this.#bag = bag
+    this.#pace = pace
     this.#isProbe = options.isProbe
     this.#fromStart = options.fromStart ?? false
     this.#claim = bag.claim(options.listedLength)
@@ -70,15 +74,20 @@ export class BagReader {
     this.#checkOpen()
     if (buffer.length === 0) return 0
     const ahead = this.#isProbe ? 0 : this.#ahead()
-    const count = await this.#bag.read(this.#claim, buffer, position, { ahead, signal })
+    const read = (): Promise<number> =>
+      this.#bag.read(this.#claim, buffer, position, { ahead, signal })
+    const count = await (this.#bag.isComplete ? this.#pace.handOver(read) : read())
     this.#note(position, count)
     return count
   }
 
-  /** As `read`, when the bytes are on disk already; else undefined. Cheap, and never waits. */
+  /** As `read`, when the bytes are on the disk and it had better be read at once; else undefined. */
   readNow(buffer: Uint8Array, position: number): number | undefined {
     this.#checkOpen()
-    const count = this.#bag.readNow(this.#claim, buffer, position)
+    const { isComplete } = this.#bag
+    if (isComplete && this.#pace.isToHandOver()) return undefined
+    const read = (): number | undefined => this.#bag.readNow(this.#claim, buffer, position)
+    const count = isComplete ? this.#pace.atOnce(buffer.length, read) : read()
     if (count !== undefined) this.#note(position, count)
     return count
   }
