@@ -30,6 +30,8 @@ export interface BagCacheDependencies {
   readonly facts: FactsAccess
   /** Bytes still free for us on the disk of `dir`; asked of the file system by default. */
   readonly freeBytes?: (dir: string) => Promise<number>
+  /** Of the disk of `dir`; measured by default. */
+  readonly readPace?: ReadPace
 }
 
 export interface BagCacheSettings extends BagSettings {
@@ -88,7 +90,7 @@ export class BagCache {
   readonly #dependencies: Omit<BagDependencies, 'retired'>
   readonly #settings: BagCacheSettings
   readonly #background: PQueue
-  readonly #readPace = new ReadPace()
+  readonly #readPace: ReadPace
   /** Bags in use; a bag leaves when it retires. */
   readonly #bags = new Map<string, Bag>()
   #closed = false
@@ -96,7 +98,9 @@ export class BagCache {
   private constructor(
     dependencies: Omit<BagDependencies, 'retired' | 'background'>,
     settings: BagCacheSettings,
+    readPace: ReadPace,
   ) {
+    this.#readPace = readPace
     this.#background = new PQueue({ concurrency: 1 })
     this.#dependencies = {
       ...dependencies,
@@ -119,7 +123,7 @@ export class BagCache {
         'The size of the cache must be a whole number of bytes above 0.',
       )
     }
-    const { log, freeBytes = freeBytesOf } = dependencies
+    const { log, freeBytes = freeBytesOf, readPace = new ReadPace() } = dependencies
     const layout = await CacheLayout.open(settings.dir, log)
     const space = new CacheSpace({ layout, log, freeBytes }, settings)
     try {
@@ -129,7 +133,7 @@ export class BagCache {
     }
     const support = new RangeSupport()
     const pace = new DiskPace(dependencies.clock)
-    return new BagCache({ ...dependencies, layout, space, support, pace }, settings)
+    return new BagCache({ ...dependencies, layout, space, support, pace }, settings, readPace)
   }
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { fileNameOf, toBagId } from '../../../src/domain/ids.ts'
+import { ReadPace } from '../../../src/content/read-pace.ts'
 import {
   bytesOf,
   cleanUp,
@@ -70,6 +71,38 @@ describe('reading', () => {
     expect(await readSome(reader, 5000, 100)).toHaveLength(0)
     expect(reader.readNow(Buffer.alloc(100), 990)).toBe(10)
     expect(await reader.read(Buffer.alloc(0), 0)).toBe(0)
+  })
+
+  /** Complete content on a disk of which each read takes so long. */
+  const onDisk = async (tookMs: number) => {
+    let nowMs = 0
+    const readPace = new ReadPace(() => (nowMs += tookMs))
+    const { cache, service } = await setUp({ readPace })
+    const content = bytesOf(1000)
+    service.contents.set(A, content)
+    const reader = cache.open(A)
+    await readAll(reader)
+    await vi.waitFor(() => {
+      expect(cache.isComplete(A)).toBe(true)
+    })
+    return { reader, content, now: () => reader.readNow(Buffer.alloc(100), 0) }
+  }
+
+  it('reads complete content at once, until the disk has shown that it takes long', async () => {
+    const { reader, content, now } = await onDisk(8)
+    expect(now()).toBe(100)
+    expect(now()).toBeUndefined()
+    expect(await readSome(reader, 900, 200)).toEqual(Buffer.from(content.subarray(900)))
+  })
+
+  it('does not read at once from the disk while others are reading', async () => {
+    const { reader, content, now } = await onDisk(0.08)
+    expect(now()).toBe(100)
+    expect(now()).toBe(100)
+    const other = readSome(reader, 0, 1000)
+    expect(now()).toBeUndefined()
+    expect(await other).toEqual(Buffer.from(content))
+    expect(now()).toBe(100)
   })
 
   it('reads an empty bag', async () => {

@@ -7,6 +7,7 @@ import { BagCache } from '../../../src/content/bag-cache.ts'
 import type { BagCacheDependencies, BagCacheSettings } from '../../../src/content/bag-cache.ts'
 import type { FactsAccess } from '../../../src/content/facts-access.ts'
 import type { BagReader } from '../../../src/content/bag-reader.ts'
+import type { ReadPace } from '../../../src/content/read-pace.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
@@ -245,6 +246,7 @@ export interface Setup {
 export interface SetupOptions extends SourceOptions {
   readonly settings?: Partial<BagCacheSettings>
   readonly freeBytes?: (dir: string) => Promise<number>
+  readonly readPace?: ReadPace
 }
 
 const cleanups: (() => Promise<void>)[] = []
@@ -272,6 +274,7 @@ export async function setUp(options: SetupOptions = {}): Promise<Setup> {
     facts,
     log,
     ...(options.freeBytes !== undefined && { freeBytes: options.freeBytes }),
+    ...(options.readPace !== undefined && { readPace: options.readPace }),
   }
   const reopen = async (settings: Partial<BagCacheSettings> = {}): Promise<BagCache> => {
     const cache = await BagCache.open(dependencies, {
