@@ -31,6 +31,7 @@ const unit = fc.oneof(
 const anyName = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc.string({ unit: 'grapheme', maxLength: 300 }),
+  fc.string({ minLength: 250, maxLength: 260 }),
   fc.array(unit, { maxLength: 400 }).map((units) => units.join('')),
   fc.constantFrom('', '.', '..', '.bagfs', '.bags', '.fuse_hidden0001', '.fuse_hidden\n', '‛empty'),
 )
@@ -112,6 +113,7 @@ describe('encodeName', () => {
 
   test('cuts only names over 255 bytes, between codes, and keeps the extension', () => {
     expect(encodeName('a'.repeat(255))).toBe('a'.repeat(255))
+    expect(isCut(encodeName('a'.repeat(256)))).toBe(true)
     expect(encodeName('é'.repeat(127) + 'a')).toBe('é'.repeat(127) + 'a')
     const shown = encodeName('/😀'.repeat(100) + '.tar.gz')
     expect(shown).toMatch(/^(‛2F😀)+(‛2F)?‛~[0-9a-f]{16}\.tar\.gz$/u)

@@ -4,6 +4,7 @@ import { rename } from 'node:fs/promises'
 import { expect, it, vi } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import type { PutIntent } from '../../../src/domain/intent.ts'
+import { silentLogger } from '../../../src/domain/logger.ts'
 import { deferred } from '../../../src/outbox/deferred.ts'
 import type { FolderPort, GrowingContent } from '../../../src/outbox/ports.ts'
 import { rawZip } from '../folder/support.ts'
@@ -42,14 +43,16 @@ async function halfPacked(
     },
   }
   const { capacityBytes = 1e9 } = told
-  const shop = await openWorkshop({ folders, capacityBytes, ...PATIENT })
+  const said: string[] = []
+  const log = { ...silentLogger, info: (_fields: unknown, words: string) => said.push(words) }
+  const shop = await openWorkshop({ folders, capacityBytes, log, ...PATIENT })
   const more = { isFolder: true, content: { from: 'folder' }, changes: { start: 0 } } as const
   const id = await shop.put('F', '', more)
   const attempt = shop.uploader.attempt(id)
   attempt.catch(() => undefined)
   await expect.poll(() => sentBytes(shop), SLOWLY).toBeGreaterThan(0)
   return {
-    ...{ shop, id, attempt },
+    ...{ shop, id, attempt, said },
     packed: () => packed,
     finishPacking: () => {
       writeSync(file, WHOLE, HALF)
@@ -126,7 +129,7 @@ it('fails as the packing does, and has certainly not arrived', async () => {
 })
 
 it('gives way to a usual upload when it breaks off before its end', async () => {
-  const { shop, id, attempt, packed, finishPacking } = await halfPacked()
+  const { shop, id, attempt, packed, said, finishPacking } = await halfPacked()
   await shop.service.proxy.down()
   await shop.service.proxy.up()
   finishPacking()
@@ -135,6 +138,7 @@ it('gives way to a usual upload when it breaks off before its end', async () => 
   expect(shop.service.uploads()).toEqual(['F.zip'])
   expect(await isStored(shop, 'F')).toBe(true)
   expect(packed()).toBe(1)
+  expect(said).toContain('A zip that was sent early is sent once more.')
 })
 
 it('gives way to a usual upload when the zip is not as long as was thought', async () => {

@@ -7,7 +7,7 @@ import { BagCache } from '../../../src/content/bag-cache.ts'
 import { systemClock } from '../../../src/domain/clock.ts'
 import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
 import type { DeleteIntent, PutIntent } from '../../../src/domain/intent.ts'
-import { silentLogger } from '../../../src/domain/logger.ts'
+import { silentLogger, type Logger } from '../../../src/domain/logger.ts'
 import { Listing } from '../../../src/namespace/listing.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
 import { Outbox } from '../../../src/outbox/outbox.ts'
@@ -52,6 +52,7 @@ export interface WorkshopOptions extends Partial<UploaderSettings> {
   readonly capacityBytes?: number
   readonly onStep?: StepListener
   readonly folders?: FolderPort
+  readonly log?: Logger
 }
 
 /** Begins with an empty account; all is gone when the test is over. */
@@ -74,8 +75,8 @@ async function open(
   service: TestService,
   options: Omit<WorkshopOptions, 'capacityBytes'>,
 ): Promise<Workshop> {
-  const { onStep, folders = NO_FOLDERS, ...settings } = options
-  const base = { clock: systemClock, log: silentLogger }
+  const { onStep, folders = NO_FOLDERS, log = silentLogger, ...settings } = options
+  const base = { clock: systemClock, log }
   const steps = onStep === undefined ? {} : { onStep }
   const http = createHttpService(base, {
     baseUrl: service.proxy.url,
