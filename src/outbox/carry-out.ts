@@ -151,10 +151,11 @@ export class CarryOut {
     })
     if (packed === undefined) return undefined
     this.#step('folder.packed')
-    const { length, sha256, operations } = packed
+    const { length, sha256, operations, mtimeMs } = packed
     const sent = early.isUnderWay ? { sentAtMs: clock.now() } : {}
     return this.#updatePut(put, (latest) => ({
       ...sent,
+      mtimeMs,
       content: { from: 'staged', length, sha256 },
       changes: { start: 0, ...latest.changes, packed: operations },
     }))
@@ -223,14 +224,16 @@ export class CarryOut {
   }
 
   async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
-    if (put.content.from === 'staged') {
-      const { length, sha256 } = put.content
-      const { mode, mtimeMs } = put
-      const kind = put.isFolder === true ? 'folder' : 'file'
-      this.#deps.facts.learn(bagId, { kind, length, sha256, mode, mtimeMs })
-    }
-    const confirmedAtMs = this.#deps.clock.now()
-    return this.#updatePut(put, { bagId, phase: 'confirmed', confirmedAtMs })
+    const { content } = put
+    return this.#updatePut(put, ({ isFolder, mode, mtimeMs }) => {
+      if (content.from === 'staged') {
+        const { length, sha256 } = content
+        const kind = isFolder === true ? 'folder' : 'file'
+        // Mode and time as they are now: whoever sets them later finds the bag in the intent.
+        this.#deps.facts.learn(bagId, { kind, length, sha256, mode, mtimeMs })
+      }
+      return { bagId, phase: 'confirmed', confirmedAtMs: this.#deps.clock.now() }
+    })
   }
 
   /** The cache is a convenience: content that it cannot take is simply fetched again later. */

@@ -37,8 +37,8 @@ export interface GrowingContent extends Pick<Growth, 'reached'> {
 /** What the uploader needs of folders. */
 export interface FolderPort {
   /**
-   * Packs the changes of a folder into a zip at `path`: its length in bytes, SHA-256 and how many
-   * changes are in it. Undefined when nothing is in the folder: then it stays on this machine, and the
+   * Packs the changes of a folder into a zip at `path`: its length in bytes, SHA-256, how many changes
+   * are in it, and the folder's own time. Undefined when nothing is in the folder: then it stays on this machine, and the
    * intent says so already.
    */
   pack(
@@ -49,7 +49,7 @@ export interface FolderPort {
       /** Told of a zip that can be sent while it is packed. */
       readonly onGrowing: (zip: GrowingContent) => void
     },
-  ): Promise<{ length: number; sha256: string; operations: number } | undefined>
+  ): Promise<{ length: number; sha256: string; operations: number; mtimeMs: number } | undefined>
   /**
    * Told when the zip is stored as a bag and the old one is deleted. True when the folder changed
    * since it was packed: the intent collects changes to the new bag then.

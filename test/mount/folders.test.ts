@@ -194,6 +194,30 @@ describe.runIf(canMount())('folders of a mounted drive', () => {
     await drive.sh(`cd ${await unpacked('R')} && git fsck && git status --short`)
   })
 
+  it('keeps the time and mode of a folder itself, and tells of later changes', async () => {
+    await mount()
+    await drive.sh(
+      'mkdir ../outside/src; echo a > ../outside/src/a; chmod 750 ../outside/src; touch -d 2021-01-02T03:04:05Z ../outside/src',
+    )
+    const told = (): Promise<string> => drive.sh('stat -c "%Y %a" F')
+    const again = async (): Promise<void> => {
+      await drive.leave()
+      await mount()
+    }
+    await drive.sh('cp -a ../outside/src F')
+    expect(await told()).toBe('1609556645 750\n')
+    expect(await drive.sh('rsync -ani ../outside/src/ F/')).toBe('')
+    await again()
+    expect(await told()).toBe('1609556645 750\n')
+    await drive.sh('echo b > F/b')
+    const changed = await told()
+    expect(Number(changed.split(' ')[0])).toBeGreaterThan(1_700_000_000)
+    await again()
+    expect(await told()).toBe(changed)
+    await drive.sh('touch -d 2020-01-01T00:00:00Z F; rm F/b; touch -d 2021-01-02T03:04:05Z F')
+    expect(await told()).toBe('1609556645 750\n')
+  })
+
   it('sqlite3 works inside a folder', async () => {
     await mount()
     await drive.sh(

@@ -87,6 +87,9 @@ export class Folders implements Subtree {
     const top = this.#deps.folders.topNode(node)
     if (top !== undefined) {
       await this.#deps.attributes.change(top, changes)
+      const opened = this.#deps.folders.opened(node)
+      if (opened !== undefined)
+        opened.folder.top.mtimeMs = changes.mtimeMs ?? opened.folder.top.mtimeMs
       return
     }
     const { open, item } = await this.#deps.folders.placeOf(node)

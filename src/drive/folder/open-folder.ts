@@ -150,13 +150,14 @@ export class OpenFolder {
   }
 
   /**
-   * Packs everything into a zip at `path`. `operations` says how many changes are in it. Undefined when
-   * there is nothing to send: the folder is empty, or as it is stored; the intent says so already.
+   * Packs everything into a zip at `path`. `operations` says how many changes are in it, `mtimeMs` is the
+   * folder's own time. Undefined when there is nothing to send: the folder is empty, or as it is stored; the
+   * intent says so already.
    */
   async pack(
     path: string,
     options: PackOptions,
-  ): Promise<(Packed & { readonly operations: number }) | undefined> {
+  ): Promise<(Packed & { readonly operations: number; readonly mtimeMs: number }) | undefined> {
     const id = this.work.id
     const taken = await this.#inTurn(async () => {
       this.#release()
@@ -174,7 +175,8 @@ export class OpenFolder {
     const { plan, snapshot, operations } = taken
     this.work.notePacking()
     try {
-      return { ...(await pack(plan, path, options)), operations }
+      const packed = await pack(plan, path, options)
+      return { ...packed, operations, mtimeMs: this.folder.top.mtimeMs }
     } catch (error) {
       if (this.#snapshot === snapshot) this.#release()
       throw error

@@ -39,7 +39,7 @@ async function halfPacked(
       await goOn.promise
       await rename(partial, path)
       const sha256 = createHash('sha256').update(WHOLE).digest('hex')
-      return { length: WHOLE.length, sha256, operations: 1 }
+      return { length: WHOLE.length, sha256, operations: 1, mtimeMs: 0 }
     },
   }
   const { capacityBytes = 1e9 } = told

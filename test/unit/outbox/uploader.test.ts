@@ -38,6 +38,22 @@ describe('sending', () => {
     expect(bagId && shop.facts.get(bagId)).toMatchObject({ kind: 'file', length: 5 })
   })
 
+  it('keeps the mode and the time that are set while it is sent', async () => {
+    const set = { mode: 0o600, mtimeMs: 1_609_556_645_000 }
+    const updates: Promise<unknown>[] = []
+    const shop = await openWorkshop({
+      onStep: (step) => {
+        if (step !== 'upload.begin') return
+        updates.push(shop.outbox.update(id, (put) => ({ ...put, ...set }), { durable: false }))
+      },
+    })
+    const id = await shop.put('a.txt', 'hello')
+    await shop.uploader.attempt(id)
+    await Promise.all(updates)
+    const { bagId } = putOf(shop, id)
+    expect(bagId && shop.facts.get(bagId)).toMatchObject(set)
+  })
+
   it('deletes what is replaced only after the new content is confirmed', async () => {
     const shop = await openWorkshop()
     const old = await shop.given('a.txt', 'old')
