@@ -7,7 +7,7 @@ import Fuse from 'fuse-native'
 /**
  * The least that a drive on fuse-native can be: a directory of files whose content is fetched when they are
  * first opened, written to a file on the disk, and read from there. It checks, remembers, evicts and promises
- * nothing. What it cannot do faster, no drive on this bridge can. Arguments: mountpoint, directory of contents,
+ * nothing: what it takes, Node and fuse-native as they come take. Arguments: mountpoint, directory of contents,
  * file with the names.
  */
 
