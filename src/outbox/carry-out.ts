@@ -3,8 +3,10 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
-import type { DeletedBag, DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import type { DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import { BagDeletes } from './bag-deletes.ts'
 import { EarlyUpload } from './early-upload.ts'
+import { Handover, isAllOf } from './handover.ts'
 import { sha256OfFile } from './hash.ts'
 import { findSent } from './lost-answer.ts'
 import { withoutFailure } from './schedule.ts'
@@ -30,12 +32,14 @@ export class CarryOut {
    * DELETE of a bag must not overtake an upload that is about to be given it.
    */
   readonly #names = new KeyedLock<string>()
-  /** By both intents of a handover: in a chain of three, the second must not go while the first hands on to it. */
-  readonly #handing = new KeyedLock<IntentId>()
+  readonly #bags: BagDeletes
+  readonly #handover: Handover
 
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
     this.#deps = deps
     this.#settings = settings
+    this.#bags = new BagDeletes(deps, this.#names)
+    this.#handover = new Handover(deps, settings)
   }
 
   /** Rejects with the DriveError of the step that failed. */
@@ -260,7 +264,7 @@ export class CarryOut {
       }
       const current = outbox.get(put.id)
       if (current?.kind !== 'put' || current.replacedAreDeleted === true) return
-      const deleted = await this.#deleteBags(current, signal)
+      const deleted = await this.#bags.delete(current, signal)
       if (await this.#folderGoesOn({ ...current, deleted })) return
       const deletedAtMs = current.replaces.length === 0 ? {} : { confirmedAtMs: clock.now() }
       // More may have been handed over meanwhile.
@@ -277,7 +281,7 @@ export class CarryOut {
     let current: Intent | undefined = intent
     while (current?.phase === 'waiting') {
       const { replaces } = current
-      await this.#deleteBags(current, attempt.signal)
+      await this.#bags.delete(current, attempt.signal)
       current = await outbox.update(
         intent.id,
         (latest) =>
@@ -289,117 +293,9 @@ export class CarryOut {
     }
   }
 
-  /** Answers all that are deleted now, those of before included. */
-  async #deleteBags(intent: Intent, signal: AbortSignal): Promise<readonly DeletedBag[]> {
-    const own = intent.kind === 'put' ? intent.bagId : undefined
-    const deleted = [...(intent.deleted ?? [])]
-    for (const bagId of intent.replaces) {
-      if (bagId === own || deleted.some((each) => each.bagId === bagId)) continue
-      const names = this.#namesOf(bagId, intent)
-      const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, signal))
-      if (isGone) deleted.push({ bagId, atMs: this.#deps.clock.now() })
-    }
-    return deleted
-  }
-
-  /** Deletes what no entry shows; false for a bag that came back under another entry and stays. */
-  async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<boolean> {
-    if (this.#deps.isShown(bagId) || this.#isSource(bagId)) return false
-    this.#step('delete.begin')
-    await this.#deps.service.deleteBag(bagId, { signal })
-    this.#step('delete.answered')
-    this.#deps.log.info({ bagId }, 'Deleted a bag.')
-    return true
-  }
-
-  /** The names that a bag has at the service, as far as they are known. */
-  #namesOf(bagId: BagId, deleter: Intent): readonly string[] {
-    const { listing, outbox } = this.#deps
-    const listed = listing.current()?.index.recordsOf(bagId) ?? []
-    const given = outbox
-      .intents()
-      .filter((intent) => intent.kind === 'put' && intent.bagId === bagId)
-    return [...new Set([...listed, ...given, deleter].map(({ name }) => name))]
-  }
-
-  /** True while a rename still has to fetch its content from this bag. */
-  #isSource(bagId: BagId): boolean {
-    const { outbox } = this.#deps
-    return outbox
-      .intents()
-      .some(
-        (intent) =>
-          intent.kind === 'put' &&
-          intent.content.from === 'bag' &&
-          intent.content.bagId === bagId &&
-          outbox.successorOf(intent.id) === undefined,
-      )
-  }
-
-  /**
-   * Gives all that is left of a superseded put to its successor, and forgets the put. Rejects
-   * `interrupted`, with the put kept, when the successor was taken back meanwhile.
-   */
+  /** See `Handover.run`. */
   async handOver(put: PutIntent, successor: IntentId): Promise<void> {
-    const { outbox } = this.#deps
-    await this.#handing.runAll([put.id, successor], async () => {
-      const latest = outbox.get(put.id)
-      if (latest?.kind !== 'put') return
-      // What was handed to it meanwhile goes along; the bag may be known to the caller only.
-      await this.#inherit({ ...put, ...latest }, successor)
-      this.#step('handover.inherited')
-      await outbox.remove(put.id)
-    })
-  }
-
-  /**
-   * What `put` still has to delete, its own bag included, and the puts that it superseded itself (they
-   * would come back without it). A finished successor has then something left to do.
-   */
-  async #inherit(put: PutIntent, successor: IntentId): Promise<void> {
-    const { outbox } = this.#deps
-    const own = put.bagId === undefined ? [] : [put.bagId]
-    const gone = put.replacedAreDeleted === true ? this.#stillToHide(put) : []
-    const bags = [...(put.replacedAreDeleted === true ? gone : put.replaces), ...own]
-    const puts = put.supersedes.filter((id) => outbox.get(id) !== undefined)
-    const known = outbox.get(successor)
-    if (known === undefined) throw new DriveError('interrupted', 'The change was taken back.')
-    if (isAllOf(bags, known.replaces) && puts.length === 0) return
-    // Equal content can have been given the id of a bag that was deleted before.
-    const deleted = [...(put.deleted ?? []), ...this.#asDeleted(put, gone)].filter(
-      ({ bagId }) => bagId !== put.bagId,
-    )
-    const updated = await outbox.update(
-      successor,
-      (latest) =>
-        unfinished({
-          ...latest,
-          replaces: [...new Set([...latest.replaces, ...bags])],
-          supersedes: [...new Set([...latest.supersedes, ...puts])],
-          ...(deleted.length > 0 ? { deleted: [...(latest.deleted ?? []), ...deleted] } : {}),
-        }),
-      this.#settings,
-    )
-    if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')
-  }
-
-  /** Bags that `put` has deleted and nobody but its successor will hide: from a listing, or an older put. */
-  #stillToHide(put: PutIntent): readonly BagId[] {
-    const { outbox, listing, clock } = this.#deps
-    const puts = outbox.intents().filter((intent) => intent.kind === 'put')
-    const isLate = clock.now() - (put.confirmedAtMs ?? 0) < this.#settings.listingLagMs
-    const index = listing.current()?.index
-    return put.replaces.filter((bagId) => {
-      const given = puts.filter((other) => other.bagId === bagId)
-      if (given.some(({ id }) => id >= put.id)) return false
-      return given.length > 0 || isLate || (index?.recordsOf(bagId).length ?? 0) > 0
-    })
-  }
-
-  #asDeleted({ confirmedAtMs, deleted }: PutIntent, bags: readonly BagId[]): readonly DeletedBag[] {
-    const atMs = confirmedAtMs ?? this.#deps.clock.now()
-    const isNew = (bagId: BagId): boolean => deleted?.some((each) => each.bagId === bagId) !== true
-    return bags.filter(isNew).map((bagId) => ({ bagId, atMs }))
+    await this.#handover.run(put, successor)
   }
 
   async #updatePut(
@@ -427,23 +323,6 @@ export class CarryOut {
 /** True when an upload that was begun for `sent` is one of `latest`. */
 function isSentAs(latest: PutIntent, sent: PutIntent): boolean {
   return latest.name === sent.name && latest.description === sent.description
-}
-
-function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean {
-  return some.every((bagId) => all.includes(bagId))
-}
-
-/** The deletes of this intent are to be done (again). */
-function unfinished(intent: Intent): Intent {
-  if (intent.kind === 'put') {
-    const copy: { replacedAreDeleted?: boolean } & PutIntent = { ...intent }
-    delete copy.replacedAreDeleted
-    return copy
-  }
-  if (intent.phase !== 'confirmed') return intent
-  const copy: { confirmedAtMs?: number } & DeleteIntent = { ...intent, phase: 'waiting' }
-  delete copy.confirmedAtMs
-  return copy
 }
 
 function withoutFailureWhenConfirmed(put: PutIntent): PutIntent {

@@ -1,0 +1,68 @@
+import type { BagId } from '../domain/ids.ts'
+import type { DeletedBag, Intent } from '../domain/intent.ts'
+import type { KeyedLock } from '../domain/keyed-lock.ts'
+import type { UploaderDeps } from './ports.ts'
+import type { Step } from './steps.ts'
+
+/** Deletes the bags that an intent replaces, but for those that something still needs. */
+export class BagDeletes {
+  readonly #deps: UploaderDeps
+  readonly #names: KeyedLock<string>
+
+  /** `names` are locked by name at the service: no upload under a name runs while a bag of it is deleted. */
+  constructor(deps: UploaderDeps, names: KeyedLock<string>) {
+    this.#deps = deps
+    this.#names = names
+  }
+
+  /** Answers all that are deleted now, those of before included. */
+  async delete(intent: Intent, signal: AbortSignal): Promise<readonly DeletedBag[]> {
+    const own = intent.kind === 'put' ? intent.bagId : undefined
+    const deleted = [...(intent.deleted ?? [])]
+    for (const bagId of intent.replaces) {
+      if (bagId === own || deleted.some((each) => each.bagId === bagId)) continue
+      const names = this.#namesOf(bagId, intent)
+      const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, signal))
+      if (isGone) deleted.push({ bagId, atMs: this.#deps.clock.now() })
+    }
+    return deleted
+  }
+
+  /** Deletes what no entry shows; false for a bag that came back under another entry and stays. */
+  async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<boolean> {
+    if (this.#deps.isShown(bagId) || this.#isSource(bagId)) return false
+    this.#step('delete.begin')
+    await this.#deps.service.deleteBag(bagId, { signal })
+    this.#step('delete.answered')
+    this.#deps.log.info({ bagId }, 'Deleted a bag.')
+    return true
+  }
+
+  /** The names that a bag has at the service, as far as they are known. */
+  #namesOf(bagId: BagId, deleter: Intent): readonly string[] {
+    const { listing, outbox } = this.#deps
+    const listed = listing.current()?.index.recordsOf(bagId) ?? []
+    const given = outbox
+      .intents()
+      .filter((intent) => intent.kind === 'put' && intent.bagId === bagId)
+    return [...new Set([...listed, ...given, deleter].map(({ name }) => name))]
+  }
+
+  /** True while a rename still has to fetch its content from this bag. */
+  #isSource(bagId: BagId): boolean {
+    const { outbox } = this.#deps
+    return outbox
+      .intents()
+      .some(
+        (intent) =>
+          intent.kind === 'put' &&
+          intent.content.from === 'bag' &&
+          intent.content.bagId === bagId &&
+          outbox.successorOf(intent.id) === undefined,
+      )
+  }
+
+  #step(step: Step): void {
+    this.#deps.onStep?.(step)
+  }
+}
