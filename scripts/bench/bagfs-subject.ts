@@ -85,12 +85,7 @@ export class BagfsSubject implements Subject {
       ...(this.#settings.writeBack ? ['--write-back'] : []),
       ...(this.#settings.options ?? []),
     ]
-    const running = await this.#processes.mount(process.execPath, args, path)
-    const leave = async (): Promise<void> => {
-      await this.#processes.unmount(running, path)
-      if (readdirSync(path).length === 0) rmSync(path, { recursive: true })
-    }
-    return { path, pid: running.pid, leave }
+    return this.#processes.mount(process.execPath, args, path)
   }
 
   /** Gets a seeded folder's zip into the cache, for mounts that keep the state. */

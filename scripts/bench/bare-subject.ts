@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HEAP_ARGUMENTS } from '../../src/cli/tune-heap.ts'
 import type { BareFile } from './bare-drive.ts'
@@ -54,12 +54,7 @@ export class BareSubject implements Subject {
     mkdirSync(contents)
     writeFileSync(list, JSON.stringify(this.#files))
     const args = [...HEAP_ARGUMENTS, BARE_DRIVE, path, contents, list]
-    const running = await this.#processes.mount(process.execPath, args, path)
-    const leave = async (): Promise<void> => {
-      await this.#processes.unmount(running, path)
-      if (readdirSync(path).length === 0) rmSync(path, { recursive: true })
-    }
-    return { path, pid: running.pid, leave }
+    return this.#processes.mount(process.execPath, args, path)
   }
 
   curl(name: string): readonly string[] {

@@ -1,7 +1,8 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Mount } from './subject.ts'
 
 const COMMAND_LIMIT_MS = 120_000
 const START_LIMIT_MS = 30_000
@@ -31,12 +32,16 @@ export class Processes {
     return running
   }
 
-  /** Starts a mount; resolves as soon as the kernel has it. */
-  async mount(command: string, args: readonly string[], mountpoint: string): Promise<Running> {
-    this.#mountpoints.add(mountpoint)
+  /** Starts a mount on a directory that was made for it and goes with it; resolves as soon as the kernel has it. */
+  async mount(command: string, args: readonly string[], path: string): Promise<Mount> {
+    this.#mountpoints.add(path)
     const running = this.start(command, args)
-    await until(() => isMounted(mountpoint), running, 2)
-    return running
+    await until(() => isMounted(path), running, 2)
+    const leave = async (): Promise<void> => {
+      await this.#unmount(running, path)
+      if (readdirSync(path).length === 0) rmSync(path, { recursive: true })
+    }
+    return { path, pid: running.pid, leave }
   }
 
   async stop(running: Running): Promise<void> {
@@ -47,7 +52,7 @@ export class Processes {
     this.#running.delete(running)
   }
 
-  async unmount(running: Running, mountpoint: string): Promise<void> {
+  async #unmount(running: Running, mountpoint: string): Promise<void> {
     await this.stop(running)
     if (isMounted(mountpoint)) detach(mountpoint)
     this.#mountpoints.delete(mountpoint)

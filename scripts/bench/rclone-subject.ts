@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -45,12 +45,7 @@ export class RcloneSubject implements Subject {
       ...['mount', ':webdav:', path, '--webdav-url', this.#url, '--webdav-vendor', 'other'],
       ...['--config', '/dev/null', '--cache-dir', this.#cacheDir, '--vfs-cache-mode', 'full'],
     ]
-    const running = await this.#processes.mount('rclone', args, path)
-    const leave = async (): Promise<void> => {
-      await this.#processes.unmount(running, path)
-      if (readdirSync(path).length === 0) rmSync(path, { recursive: true })
-    }
-    return { path, pid: running.pid, leave }
+    return this.#processes.mount('rclone', args, path)
   }
 
   curl(name: string): readonly string[] {

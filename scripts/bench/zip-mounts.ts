@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Places } from './bagfs-subject.ts'
 import type { Processes } from './processes.ts'
@@ -20,10 +20,5 @@ export async function mountZip(
   zip: string,
 ): Promise<Mount> {
   const path = mkdtempSync(join(places.disk, `${mounter}-`))
-  const running = await processes.mount(mounter, [...OPTIONS[mounter], zip, path], path)
-  const leave = async (): Promise<void> => {
-    await processes.unmount(running, path)
-    if (readdirSync(path).length === 0) rmSync(path, { recursive: true })
-  }
-  return { path, pid: running.pid, leave }
+  return processes.mount(mounter, [...OPTIONS[mounter], zip, path], path)
 }
