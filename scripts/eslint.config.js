@@ -1,3 +1,4 @@
+import regexp from 'eslint-plugin-regexp'
 import tseslint from 'typescript-eslint'
 
 /** Type-aware rules: in this program the costly bugs are lost promises and unchecked values. */
@@ -33,6 +34,15 @@ export default tseslint.config(
       complexity: ['error', 12],
       'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],
       'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    plugins: { regexp },
+    rules: {
+      // Text of others, such as an answer, must not hold up the drive: patterns take linear time.
+      'regexp/no-super-linear-backtracking': ['error', { report: 'potential' }],
+      'regexp/no-super-linear-move': ['error', { report: 'potential', ignoreSticky: false }],
     },
   },
   {

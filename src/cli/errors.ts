@@ -90,6 +90,10 @@ function inWords(error: DriveError): string {
 function fromCommander(error: CommanderError): Failure {
   if (error.exitCode === 0) return { text: '', exitCode: 0 }
   if (error.code === 'commander.help') return { text: '', exitCode: USAGE }
-  const sentence = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')
+  const lines = error.message.replace(/^error: /, '').split('\n')
+  const sentence = lines
+    .map((line) => line.trim())
+    .filter(Boolean)
+    .join(' ')
   return { text: `bagfs: ${sentence} (see bagfs --help)`, exitCode: USAGE }
 }

@@ -64,7 +64,7 @@ const FUSE_CONF = '/etc/fuse.conf'
 
 async function requireAllowOther(): Promise<void> {
   const conf = (await exists(FUSE_CONF)) ? await readFile(FUSE_CONF, 'utf8') : ''
-  if (/^\s*user_allow_other\s*$/m.test(conf)) return
+  if (conf.split('\n').some((line) => line.trim() === 'user_allow_other')) return
   throw new DriveError('usage', '--allow-other is not allowed to users of this machine.', {
     hint: `Ask root to add the line user_allow_other to ${FUSE_CONF}.`,
   })

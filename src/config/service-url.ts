@@ -17,7 +17,7 @@ export function parseServiceUrl(text: string): string {
       { hint: 'The token goes into --token-file or BAGFS_TOKEN.' },
     )
   }
-  return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
+  return `${url.origin}${url.pathname}`.replace(/(?<!\/)\/+$/, '')
 }
 
 /** The URL from the flag, else from the environment; without any a `usage` error. */

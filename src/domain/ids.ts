@@ -17,6 +17,16 @@ export function toBagId(text: string): BagId {
   return text as BagId
 }
 
+const LONGEST_BAG_ID = 1024
+
+/**
+ * True for text that can be the id of a bag: 1 to 1,024 UTF-16 units, and no surrogate without its other
+ * half, which no request can carry.
+ */
+export function isBagId(text: string): boolean {
+  return text !== '' && text.length <= LONGEST_BAG_ID && !/\p{Surrogate}/u.test(text)
+}
+
 const HEX_64 = /^[0-9a-f]{64}$/
 
 /** A file name for a bag: the id itself when it is 64 hex digits, else its SHA-256. Never has a slash. */

@@ -22,7 +22,7 @@ export class Tokens {
    * with or without `Bearer`. Throws `unauthorized`.
    */
   uidOfRequest(headers: IncomingHttpHeaders): string {
-    const bearer = /^bearer[ ]+(.*)$/i.exec(headers.authorization ?? '')?.[1]
+    const bearer = /^bearer +([^ ].*)$/i.exec(headers.authorization ?? '')?.[1]
     const other = [headers['x-authorization'] ?? ''].flat()[0]?.replace(/^bearer +/i, '')
     const uid = this.#find(bearer) ?? this.#find(other)
     if (uid !== undefined) return uid

@@ -1,32 +1,45 @@
 import { z } from 'zod'
-import { toBagId, type BagId } from '../domain/ids.ts'
+import { isBagId, toBagId, type BagId } from '../domain/ids.ts'
 import type { Account, BagRecord } from '../domain/record.ts'
+
+/** Most UTF-16 units of each field: far more than any honest answer has, and little enough to be handled. */
+const LONGEST_NUMBER = 64
+const LONGEST_UID = 1024
+const LONGEST_NAME = 64 * 1024
+const LONGEST_DESCRIPTION = 64 * 1024
+/** Of a name that is told in the log. */
+const LONGEST_TOLD = 256
 
 /** Numbers are taken as such and as text; anything else is no number. */
 const number = z.union([
   z.number(),
   z
     .string()
+    .max(LONGEST_NUMBER)
     .trim()
-    .regex(/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i)
+    .regex(/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i)
     .transform(Number),
 ])
 const optionalNumber = number.nullish().catch(undefined)
+const bagId = z
+  .string()
+  .refine(isBagId, 'It is no id that a request could carry.')
+  .transform(toBagId)
 
 const fileRecord = z.object({
-  bag_id: z.string().min(1),
+  bag_id: bagId,
   // An imported bag may have no name; its id stands in, so that it is not hidden.
-  filename: z.union([z.string(), z.number().transform(String)]).nullish(),
+  filename: z.union([z.string().max(LONGEST_NAME), z.number().transform(String)]).nullish(),
   size: optionalNumber,
   uploaded_at: optionalNumber,
   description: z.string().nullish().catch(''),
 })
 const user = z.object({
-  uid: z.union([z.string(), z.number().transform(String)]),
+  uid: z.union([z.string().max(LONGEST_UID), z.number().transform(String)]),
   space_left: number.refine(Number.isFinite),
   capacity: number.refine(Number.isFinite),
 })
-const uploaded = z.object({ bag_id: z.string().min(1) })
+const uploaded = z.object({ bag_id: bagId })
 const deleted = z.object({ success: z.boolean() })
 
 /** A record of the listing that cannot be used, in words. */
@@ -66,7 +79,7 @@ export function parseAccount(json: unknown): Account | undefined {
 /** Reads the answer of an upload; undefined when it names no bag. */
 export function parseUploaded(json: unknown): BagId | undefined {
   const parsed = uploaded.safeParse(json)
-  return parsed.success ? toBagId(parsed.data.bag_id) : undefined
+  return parsed.success ? parsed.data.bag_id : undefined
 }
 
 /** Reads the answer of a delete; undefined when it does not say how it went. */
@@ -77,11 +90,11 @@ export function parseDeleted(json: unknown): boolean | undefined {
 
 function toRecord(wire: z.infer<typeof fileRecord>): BagRecord {
   return {
-    bagId: toBagId(wire.bag_id),
+    bagId: wire.bag_id,
     name: wire.filename ?? wire.bag_id,
     size: toSize(wire.size),
     uploadedAtMs: toMilliseconds(wire.uploaded_at),
-    description: wire.description ?? '',
+    description: wire.description?.slice(0, LONGEST_DESCRIPTION) ?? '',
   }
 }
 
@@ -101,11 +114,10 @@ function toMilliseconds(time: number | null | undefined): number {
 }
 
 function nameOf(item: unknown): string {
-  if (typeof item !== 'object' || item === null) return JSON.stringify(item)
+  if (typeof item !== 'object' || item === null) return JSON.stringify(item).slice(0, LONGEST_TOLD)
   const { filename, bag_id } = item as { filename?: unknown; bag_id?: unknown }
-  return [filename, bag_id].find((part) => typeof part === 'string' && part !== '') === undefined
-    ? ''
-    : String(typeof filename === 'string' && filename !== '' ? filename : bag_id)
+  const isTold = (part: unknown): part is string => typeof part === 'string' && part !== ''
+  return [filename, bag_id].find(isTold)?.slice(0, LONGEST_TOLD) ?? ''
 }
 
 function reasonOf(error: z.ZodError): string {

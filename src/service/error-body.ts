@@ -25,7 +25,7 @@ export function readErrorBody(text: string): ErrorWords {
   const json = parseJson(text)
   if (json === undefined) return fromText(text)
   const parsed = errorBody.safeParse(json)
-  if (!parsed.success) return { words: shorten(JSON.stringify(json)), fields: [], isPage: false }
+  if (!parsed.success) return { words: shorten(text), fields: [], isPage: false }
   const { detail } = parsed.data
   if (typeof detail === 'string') return { words: shorten(detail), fields: [], isPage: false }
   const problems = Array.isArray(detail) ? detail : [detail]
@@ -65,9 +65,42 @@ export function looksLikePage(text: string): boolean {
 }
 
 function textOfPage(html: string): string {
-  const title = /<title[^>]*>([^<]*)/i.exec(html)?.[1]?.trim()
-  if (title !== undefined && title !== '') return title
-  return html.replace(/<(script|style)\b[^]*?(<\/\1\s*>|$)/gi, ' ').replace(/<[^>]*(>|$)/g, ' ')
+  const title = titleOf(html)
+  return title === '' ? textAroundTags(html) : title
+}
+
+function titleOf(html: string): string {
+  const tag = html.search(/<title[\s>]/i)
+  const start = tag < 0 ? -1 : html.indexOf('>', tag)
+  return start < 0
+    ? ''
+    : html
+        .slice(start + 1)
+        .split('<', 1)
+        .join('')
+        .trim()
+}
+
+/** Goes over the page once: what is never closed ends it. */
+function textAroundTags(html: string): string {
+  const parts: string[] = []
+  for (let at = 0; at < html.length;) {
+    const tag = html.indexOf('<', at)
+    parts.push(html.slice(at, tag < 0 ? undefined : tag))
+    const end = tag < 0 ? -1 : html.indexOf('>', beforeEndOf(html, tag))
+    if (end < 0) break
+    at = end + 1
+  }
+  return parts.join(' ')
+}
+
+/** The place of a tag, and of the closing one where what is between them is no text. */
+function beforeEndOf(html: string, tag: number): number {
+  const element = /^<(script|style)\b/i.exec(html.slice(tag, tag + '<script>'.length))?.[1]
+  if (element === undefined) return tag
+  const close = element.toLowerCase() === 'script' ? /<\/script/gi : /<\/style/gi
+  close.lastIndex = tag
+  return close.exec(html)?.index ?? html.length
 }
 
 function shorten(text: string): string {

@@ -80,7 +80,7 @@ function parseBaseUrl(baseUrl: string): { origin: string; prefix: string } {
       'The URL of the service must hold no user name, password, query or fragment.',
     )
   }
-  return { origin: url.origin, prefix: url.pathname.replace(/\/+$/, '') }
+  return { origin: url.origin, prefix: url.pathname.replace(/(?<!\/)\/+$/, '') }
 }
 
 const HEADER_SAFE = /^[\x21-\x7e]+$/

@@ -72,6 +72,32 @@ describe('a listing', () => {
     for (const { reason } of listing?.skipped ?? []) expect(reason).not.toBe('')
   })
 
+  it('reads a size of any length without holding anybody up', () => {
+    const startedAt = performance.now()
+    for (const size of [`${'1'.repeat(50_000)}x`, `${'1'.repeat(50_000)}.x`, '1e'.repeat(50_000)]) {
+      expect(first({ size, uploaded_at: size })).toMatchObject({ size: undefined, uploadedAtMs: 0 })
+    }
+    // A pattern that tries each way to split the digits takes minutes.
+    expect(performance.now() - startedAt).toBeLessThan(5_000)
+  })
+
+  it('skips a record whose id or name nothing could be done with, and cuts an endless description', () => {
+    const skipped = parseListing([
+      record({ bag_id: 'b\ud800' }),
+      record({ bag_id: 'b'.repeat(1025) }),
+      record({ filename: 'n'.repeat(65_537) }),
+    ])
+    expect(skipped).toMatchObject({ records: [], skipped: [{}, {}, {}] })
+    expect(Math.max(...(skipped?.skipped ?? []).map(({ name }) => name.length))).toBeLessThan(300)
+    const description = 'd'.repeat(70_000)
+    expect(first({ bag_id: 'b'.repeat(1024), filename: 'n'.repeat(65_536), description })).toEqual({
+      ...(first({}) as object),
+      bagId: 'b'.repeat(1024),
+      name: 'n'.repeat(65_536),
+      description: 'd'.repeat(65_536),
+    })
+  })
+
   it('takes any JSON without a crash and accounts for every element', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
@@ -95,5 +121,6 @@ describe('the other answers', () => {
     expect(parseAccount({ uid: 'u', space_left: 'Infinity', capacity: 1 })).toBeUndefined()
     expect(parseUploaded({ bag_id: '' })).toBeUndefined()
     expect(parseUploaded({ bag_id: 'b' })).toBe('b')
+    expect(parseUploaded({ bag_id: 'b\udc00' })).toBeUndefined()
   })
 })

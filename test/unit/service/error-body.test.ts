@@ -33,6 +33,26 @@ describe('the body of a failed answer', () => {
     expect(readErrorBody(bare).words).toBe('Oops Try later')
   })
 
+  it('is read whatever is repeated in it, without holding anybody up', () => {
+    const startedAt = performance.now()
+    const nested = `${'['.repeat(30_000)}${']'.repeat(30_000)}`
+    for (const text of [nested, `{"detail":${nested}}`, `{"a":${nested}}`]) {
+      expect(readErrorBody(text)).toMatchObject({ fields: [], isPage: false })
+    }
+    for (const part of [
+      '<title',
+      '<title>',
+      '<title><',
+      '<script',
+      '<script></',
+      '<style></style ',
+    ]) {
+      expect(readErrorBody(part.repeat(64 * 1024))).toMatchObject({ fields: [], isPage: true })
+    }
+    // What looks for each beginning of a title to the end of the text takes minutes.
+    expect(performance.now() - startedAt).toBeLessThan(5_000)
+  })
+
   it('is one bounded line without control characters, whatever comes', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 2000, unit: 'binary' }), (text) => {
