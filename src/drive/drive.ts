@@ -69,9 +69,14 @@ export class Drive {
     return this.#parts.root.sizeChangedAtMs(node)
   }
 
-  /** chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the bag. */
+  /**
+   * chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the
+   * bag. As in `create` and `makeDirectory`, the drive's umask is taken away from a mode.
+   */
   async setAttributes(node: NodeId, changes: AttributeChanges): Promise<void> {
-    await this.#changing(node).setAttributes(node, changes)
+    const { mode, ...others } = changes
+    const masked = mode === undefined ? others : { ...others, mode: this.#masked(mode) }
+    await this.#changing(node).setAttributes(node, masked)
   }
 
   /** Cuts or lengthens a file; without a handle, what close would do follows at once. */
@@ -88,12 +93,12 @@ export class Drive {
   /** Makes a file and opens it for reading and writing; an existing one is opened as it is. */
   async create(parent: NodeId, name: string, mode: number): Promise<Created> {
     this.#refuseHidden(parent, name)
-    return this.#changing(parent).create(parent, name, mode)
+    return this.#changing(parent).create(parent, name, this.#masked(mode))
   }
 
   async makeDirectory(parent: NodeId, name: string, mode: number): Promise<void> {
     this.#refuseHidden(parent, name)
-    await this.#changing(parent).makeDirectory(parent, name, mode)
+    await this.#changing(parent).makeDirectory(parent, name, this.#masked(mode))
   }
 
   /** A relative link that stays inside its folder; others are refused. */
@@ -225,6 +230,10 @@ export class Drive {
     this.#parts.kinds.close()
     this.#parts.openFolders.close()
     return Promise.resolve()
+  }
+
+  #masked(mode: number): number {
+    return mode & ~this.#settings.umask
   }
 
   #at(node: NodeId): Subtree {

@@ -14,7 +14,7 @@ import type { Entries } from './entries.ts'
 import { collecting } from './folder/folder-intents.ts'
 import type { FileNode, Nodes } from './nodes.ts'
 import { classifyName } from './save-steps.ts'
-import type { DriveSettings } from './settings.ts'
+import { usualMode, type DriveSettings } from './settings.ts'
 import type { Base } from './staged-file.ts'
 
 interface NameChangesDeps {
@@ -217,7 +217,7 @@ export class NameChanges {
       ...(known?.kind === 'folder'
         ? { isFolder: true, changes: { base: record.bagId, start: 0 } }
         : {}),
-      mode: known?.mode ?? this.#usualMode(known),
+      mode: known?.mode ?? usualMode(known?.kind === 'folder', this.#settings),
       mtimeMs: known?.mtimeMs ?? record.uploadedAtMs,
       content: {
         from: 'bag',
@@ -235,11 +235,6 @@ export class NameChanges {
     const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
     const folder = intent.isFolder === true ? { isFolder: true } : {}
     return this.#addPut(name, base, { description, mode, mtimeMs, content, ...folder }, draft.id)
-  }
-
-  #usualMode(facts: BagFacts | undefined): number {
-    const { fileMode, directoryMode } = this.#settings
-    return facts?.kind === 'folder' ? directoryMode : fileMode
   }
 
   /** Links the staged content of a put to another draft, or names the bag where it is. */

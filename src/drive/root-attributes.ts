@@ -7,7 +7,7 @@ import type { Contents } from './contents.ts'
 import type { Entries } from './entries.ts'
 import type { Kinds } from './kinds.ts'
 import { ROOT, type FileNode } from './nodes.ts'
-import type { DriveSettings } from './settings.ts'
+import { usualMode, type DriveSettings } from './settings.ts'
 
 interface RootAttributesDeps {
   readonly contents: Contents
@@ -39,7 +39,7 @@ export class RootAttributes {
       node: ROOT,
       kind: 'directory',
       size: 0,
-      mode: this.#settings.directoryMode,
+      mode: usualMode(true, this.#settings),
       mtimeMs: time,
       atimeMs: time,
       ctimeMs: time,
@@ -98,8 +98,7 @@ export class RootAttributes {
   #modeOf({ staged, entry }: FileNode, facts: BagFacts | undefined, isFolder: boolean): number {
     if (staged !== undefined) return staged.mode
     if (entry?.kind === 'pending') return entry.intent.mode
-    const { fileMode, directoryMode } = this.#settings
-    return facts?.mode ?? (isFolder ? directoryMode : fileMode)
+    return facts?.mode ?? usualMode(isFolder, this.#settings)
   }
 
   #factsOf({ entry }: FileNode): BagFacts | undefined {

@@ -9,9 +9,8 @@ export interface DriveSettings {
   readonly account?: Account
   /** Description of new files. */
   readonly description: string
-  /** Permission bits that a file and a directory have when nobody set any. */
-  readonly fileMode: number
-  readonly directoryMode: number
+  /** Permission bits that are taken away from every mode that is given or set here, such as 0o022. */
+  readonly umask: number
   /** How long a name that is a step of a save is held back, in milliseconds. */
   readonly holdMs: number
   /** How long a folder rests before its changes are packed and sent, in milliseconds. */
@@ -20,4 +19,9 @@ export interface DriveSettings {
   readonly maxEntryBytes: number
   /** How long the service may take to list what it did, in milliseconds. */
   readonly listingLagMs: number
+}
+
+/** Permission bits of a file or a directory that has none of its own. */
+export function usualMode(isDirectory: boolean, { umask }: Pick<DriveSettings, 'umask'>): number {
+  return (isDirectory ? 0o777 : 0o666) & ~umask
 }

@@ -1,7 +1,7 @@
 import { isDriveError } from '../domain/errors.ts'
 import { readEntry } from './content.ts'
 import type { Archive } from './archive.ts'
-import type { ArchiveNode, DirectoryNode, LeafNode } from './tree.ts'
+import { DEFAULT_FILE_MODE, type ArchiveNode, type DirectoryNode, type LeafNode } from './tree.ts'
 import { decodeUtf8 } from './zip-parse.ts'
 
 /** Longest link that Linux takes, in bytes. */
@@ -53,8 +53,11 @@ export async function settleLinks(
     if (node.type !== 'symlink' || node.linkTarget !== undefined) continue
     const target = await targetOf(archive, node, signal)
     const settled: { -readonly [Key in keyof LeafNode]: LeafNode[Key] } = node
-    if (target === undefined) settled.type = 'file'
-    else settled.linkTarget = target
+    settled.linkTarget = target
+    if (target !== undefined) continue
+    // The permissions of a link are all set and mean nothing.
+    settled.type = 'file'
+    settled.mode = DEFAULT_FILE_MODE
   }
 }
 

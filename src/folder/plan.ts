@@ -44,7 +44,9 @@ export function entryName(item: PlanItem): Buffer {
   return name
 }
 
-const TYPE_BITS = { directory: S_IFDIR, file: S_IFREG, symlink: S_IFLNK } as const
+const TYPE_BITS = { directory: S_IFDIR, file: S_IFREG } as const
+
+const LINK_MODE = S_IFLNK | 0o777
 
 /** File type and permission bits of an item's entry. */
 export function entryMode(item: PlanItem): number {
@@ -52,5 +54,5 @@ export function entryMode(item: PlanItem): number {
     item.type === 'file' &&
     item.content.from === 'archive' &&
     item.content.node.storedAs === 'symlink'
-  return TYPE_BITS[isLink ? 'symlink' : item.type] | (item.mode & 0o777)
+  return isLink || item.type === 'symlink' ? LINK_MODE : TYPE_BITS[item.type] | (item.mode & 0o777)
 }

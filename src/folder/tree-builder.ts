@@ -1,6 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import { shownName, SpareNames } from './shown-names.ts'
-import type { DirectoryNode, LeafNode } from './tree.ts'
+import { DEFAULT_FILE_MODE, type DirectoryNode, type LeafNode } from './tree.ts'
 import { HOST, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG } from './zip-format.ts'
 import type { CentralRecord } from './zip-parse.ts'
 
@@ -17,7 +17,6 @@ interface Directory extends Omit<Writable<DirectoryNode>, 'parent' | 'children'>
 }
 
 const DEFAULT_DIRECTORY_MODE = 0o755
-const DEFAULT_FILE_MODE = 0o644
 const DOS_READ_ONLY = 0x01
 const ROOT_MTIME_MS = 0
 

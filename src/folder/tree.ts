@@ -1,5 +1,8 @@
 import type { ZipEntry } from './zip-format.ts'
 
+/** Permission bits of a file whose entry tells none. */
+export const DEFAULT_FILE_MODE = 0o644
+
 interface NodeBase {
   /** Valid on Linux and unique in its directory; empty for the root. */
   readonly name: string

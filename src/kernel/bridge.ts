@@ -14,6 +14,8 @@ export interface BridgeSettings {
   /** Owner of everything in the drive. */
   readonly uid: number
   readonly gid: number
+  /** Permission bits that nothing in the drive has, whatever it was stored with, such as 0o022. */
+  readonly umask: number
 }
 
 /** What talks to the kernel. */

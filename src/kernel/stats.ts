@@ -76,7 +76,7 @@ export function toKindStat(kind: Attributes['kind'] | 'unknown' = 'unknown'): Ui
 
 export function toStat(attributes: Attributes, settings: BridgeSettings): Fuse.Stat {
   return {
-    mode: TYPE_BITS[attributes.kind] | attributes.mode,
+    mode: TYPE_BITS[attributes.kind] | shownMode(attributes, settings),
     uid: settings.uid,
     gid: settings.gid,
     size: attributes.size,
@@ -88,6 +88,11 @@ export function toStat(attributes: Attributes, settings: BridgeSettings): Fuse.S
     mtime: Math.trunc(Math.max(attributes.mtimeMs, 0)),
     ctime: Math.trunc(Math.max(attributes.ctimeMs, 0)),
   }
+}
+
+/** A link has no permissions of its own: Linux shows all of them, and looks at what it leads to. */
+function shownMode({ kind, mode }: Attributes, { umask }: BridgeSettings): number {
+  return kind === 'symlink' ? 0o777 : mode & ~umask
 }
 
 /** fuse-native carries block counts in 32 bits: large accounts are counted in larger blocks. */

@@ -34,3 +34,12 @@ export function canMountSmallDisk(): boolean {
   )
   return false
 }
+
+/** As `canMount`, for tests that act as another user of the machine, which only root can. */
+export function canActAsOther(): boolean {
+  if (!canMount()) return false
+  if (process.getuid?.() === 0) return true
+  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error('Tests of other users need root.')
+  console.error('\n*** TESTS OF OTHER USERS SKIPPED: only root can act as another user. ***\n')
+  return false
+}

@@ -180,6 +180,7 @@ export class FolderNames {
 
   async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
     await this.#deps.inTurn(async () => {
+      if (changesNothing(item, changes)) return
       await this.#deps.work.begin()
       const mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
       const mtimeMs = changes.mtimeMs ?? item.mtimeMs
@@ -262,4 +263,9 @@ export class FolderNames {
     if (path === undefined) throw new DriveError('not-found', 'This file is gone.')
     return path
   }
+}
+
+/** A mode that is set again, or the time of the last read, is no reason to store the folder again. */
+function changesNothing(item: Item, { mode = item.mode, mtimeMs }: AttributeChanges): boolean {
+  return mtimeMs === undefined && mode === item.mode
 }

@@ -1,0 +1,110 @@
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canActAsOther } from '../support/fuse.ts'
+import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+import { asOther } from '../support/other-user.ts'
+import { unpackFolder } from '../support/unpacked.ts'
+
+/** A zip with what another client may store: everything open to everybody, and a link that leads out. */
+const OPEN_ZIP = `
+import io, sys, zipfile
+out = io.BytesIO()
+with zipfile.ZipFile(out, 'w') as z:
+    for name, mode, data in (('d/', 0o040777, ''), ('d/file', 0o100666, 'theirs'), ('kept', 0o100666, 'theirs'),
+                             ('out', 0o120777, '/etc/passwd'), ('in', 0o120777, 'kept')):
+        info = zipfile.ZipInfo(name, (2024, 1, 2, 3, 4, 6))
+        info.create_system, info.external_attr = 3, mode << 16
+        z.writestr(info, data)
+sys.stdout.buffer.write(out.getvalue())`
+
+/** Changes whatever it can, and prints what it changed. */
+const TRY_ALL = `find . -mindepth 1 -path './.*' -prune -o -print | while read -r each; do
+  if [ -d "$each" ]; then mkdir "$each/from-other" 2>/dev/null && echo "made in $each"; fi
+  if [ -f "$each" ] && [ ! -L "$each" ]; then (echo other >> "$each") 2>/dev/null && echo "wrote $each"; fi
+  chmod 777 "$each" 2>/dev/null && echo "chmod $each"
+done
+(echo other > new) 2>/dev/null && echo 'made new'; true`
+
+describe.runIf(canActAsOther())('other users of the machine, with --allow-other', () => {
+  let bench: Bench
+  let drive: MountedDrive
+  beforeEach(async () => {
+    bench = await Bench.start()
+    // The way to the mountpoint is open; everything else in it is not looked at here.
+    chmodSync(bench.dir, 0o755)
+    const { stdout } = await execa('python3', ['-c', OPEN_ZIP], { encoding: 'buffer' })
+    await bench.service.upload('Theirs', Buffer.from(stdout))
+    await bench.service.upload('theirs.txt', 'theirs')
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  const mount = async (...args: readonly string[]): Promise<void> => {
+    drive = await bench.mount('--allow-other', '--folder-settle', '1h', ...args)
+  }
+  const everything = "find . -path './.*' -prune -o ! -type l -printf '%m %P\\n' | sort -k 2"
+
+  it('read what --umask lets them, and change nothing, wherever it is and whoever made it', async () => {
+    await mount()
+    // Programs with a umask of their own that takes nothing away.
+    await drive.sh(
+      `umask 0; echo ours > ours.txt; mkdir Ours; echo ours > Ours/file; mkdir Ours/d; echo ours > Ours/d/deep
+      install -m 777 Ours/file Ours/run; chmod 666 Ours/file ours.txt; chmod 777 Ours Ours/d; chmod 666 theirs.txt
+      ln -s file Ours/link; echo ours >> Theirs/d/file; chmod a+rwx Theirs/d; mkdir -m 777 Theirs/new`,
+    )
+    expect(await drive.sh(everything)).toBe(
+      `755 
+755 Ours
+755 Ours/d
+644 Ours/d/deep
+644 Ours/file
+755 Ours/run
+755 Theirs
+755 Theirs/d
+644 Theirs/d/file
+644 Theirs/kept
+755 Theirs/new
+644 Theirs/out
+644 ours.txt
+644 theirs.txt
+`,
+    )
+    expect(await asOther('cat ours.txt Ours/link Theirs/in', { cwd: drive.path })).toMatchObject({
+      said: 'ours\nours\ntheirs',
+    })
+    expect((await asOther(TRY_ALL, { cwd: drive.path })).said).toBe('')
+    expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    const modesIn = async (name: string): Promise<string> => {
+      const target = join(bench.dir, name)
+      await unpackFolder(bench.service, name, target)
+      const command = `umask 0; find -mindepth 1 ! -type l -printf '%m %P\\n' | sort -k 2`
+      return (await execa('bash', ['-c', command], { cwd: target })).stdout
+    }
+    expect(await modesIn('Ours')).toBe('755 d\n644 d/deep\n644 file\n755 run')
+    // A mode that nothing set here stays as another client stored it.
+    expect(await modesIn('Theirs')).toBe('755 d\n666 d/file\n666 kept\n755 new')
+    await drive.leave()
+    await mount('--umask', '077')
+    const shown = (await drive.sh(everything)).trim().split('\n')
+    expect(shown.filter((line) => !/^[67]00 ?/.test(line))).toEqual([])
+    expect((await asOther(`ls ${drive.path}`)).said).toContain('Permission denied')
+    await drive.leave()
+    // The same tries do find what is open to others.
+    await mount('--umask', '0')
+    const changed = (await asOther(TRY_ALL, { cwd: drive.path })).said.split('\n').sort()
+    expect(changed).toEqual(['made new', 'wrote ./Theirs/d/file', 'wrote ./Theirs/kept'])
+  })
+
+  it('let a mode that is set again make no new upload', async () => {
+    await mount()
+    await drive.sh('umask 0; mkdir F; echo a > F/a; chmod 666 F/a')
+    expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    bench.service.forgetEvents()
+    await drive.sh('chmod 666 F/a; chmod 644 F/a')
+    expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    expect(bench.service.uploads()).toEqual([])
+  })
+})

@@ -1,0 +1,27 @@
+import { execa } from 'execa'
+
+/** A user of the machine that owns nothing: `nobody` of most systems. */
+export const OTHER_UID = 65_534
+
+/** How a program ended that another user ran. */
+export interface OtherOutcome {
+  readonly code: number | undefined
+  /** What it said, on stdout and stderr alike. */
+  readonly said: string
+}
+
+/** Runs a shell command as another user of the machine; only root can. */
+export async function asOther(
+  command: string,
+  options: { readonly cwd?: string; readonly env?: Readonly<Record<string, string>> } = {},
+): Promise<OtherOutcome> {
+  const ids = [`--reuid=${OTHER_UID}`, `--regid=${OTHER_UID}`, '--clear-groups']
+  const { exitCode, all } = await execa('setpriv', [...ids, 'bash', '-c', command], {
+    ...options,
+    timeout: 30_000,
+    killSignal: 'SIGKILL',
+    reject: false,
+    all: true,
+  })
+  return { code: exitCode, said: all }
+}
