@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import { findRuntimeDir } from '../config/runtime-dir.ts'
 import { askToLeave } from '../control/client.ts'
@@ -5,12 +6,15 @@ import { DriveRegistry } from '../control/registry.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import { unmountPath } from '../kernel/unmount.ts'
+import { listItems } from '../outbox/items.ts'
+import { readOutbox } from '../outbox/stored-outbox.ts'
 import type { CommandContext } from './context.ts'
 import { absoluteMountpoint } from './drive-places.ts'
 import { createLeavingLine } from './leaving-line.ts'
 import { findMount } from './find-mount.ts'
 import type { Output } from './output.ts'
 import { hasEnded } from './process-end.ts'
+import { isOwed } from './status-words.ts'
 
 /** More than the process of a drive takes when something in it does not end (releases.ts, main.ts). */
 const LONGEST_END_MS = 25_000
@@ -19,7 +23,9 @@ const LONGEST_END_MS = 25_000
 export function addUmount(program: Command, { output }: CommandContext): void {
   program
     .command('umount')
-    .description('unmount a drive; waits until the service has everything')
+    .description(
+      'unmount a drive; waits until the service has everything, and fails (1) when it does not take all',
+    )
     .argument('<mountpoint>', 'where the drive is mounted')
     .option('--now', 'do not wait: what is not sent yet is kept for the next mount')
     .action(async (path, { now = false }) => {
@@ -31,17 +37,28 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
   const registry = new DriveRegistry(findRuntimeDir())
   const drive = await registry.find(mountpoint)
   const line = createLeavingLine(output)
-  const waiting =
+  const answer =
     drive === undefined
-      ? undefined
+      ? 'dead'
       : await askToLeave(drive.socketPath, { now, onProgress: line.show }).finally(line.end)
-  if (drive !== undefined && waiting !== undefined) {
-    if (waiting > 0) output.note(keptNote(waiting))
+  if (drive !== undefined && typeof answer === 'object') {
+    // Who asks for --now knows that changes may be kept.
+    if (answer.kept > 0) tellKept(output, keptNote(answer.kept), { isFailure: !now })
     await waitForEnd(output, drive.pid)
     return
   }
-  await unmountOrphan(mountpoint, now)
+  const isMounted = await unmountDead(mountpoint, now)
   await registry.remove(mountpoint)
+  if (!isMounted && answer === 'dead') {
+    throw new DriveError('usage', `${mountpoint} has no bagfs drive on it.`)
+  }
+  const kept = await countKept(drive?.stateDir)
+  if (kept > 0) tellKept(output, endedNote(kept), { isFailure: true })
+}
+
+function tellKept(output: Output, note: string, { isFailure }: { isFailure: boolean }): void {
+  output.note(note)
+  if (isFailure) process.exitCode = 1
 }
 
 /** Until then the process holds its state directory: a mount right after this command would be refused. */
@@ -50,16 +67,27 @@ async function waitForEnd(output: Output, pid: number): Promise<void> {
   output.note(`bagfs: warning: the drive has left, but its process ${pid} does not end.`)
 }
 
-/** A mount whose process is gone: nothing to wait for, the outbox is on disk. */
-async function unmountOrphan(mountpoint: string, now: boolean): Promise<void> {
+/** Takes a mount away whose process is gone; false when there is none. The outbox is on disk. */
+async function unmountDead(mountpoint: string, now: boolean): Promise<boolean> {
   const mount = await findMount(mountpoint)
-  if (mount?.type !== 'fuse.bagfs') {
-    throw new DriveError('usage', `${mountpoint} has no bagfs drive on it.`)
-  }
+  if (mount?.type !== 'fuse.bagfs') return false
   await unmountPath(mountpoint, { lazy: now })
+  return true
 }
 
-function keptNote(waiting: number): string {
-  const changes = waiting === 1 ? '1 change is' : `${waiting} changes are`
+/** Changes in the outbox of a drive that ended; of one that nothing is known of, none. */
+async function countKept(stateDir: string | undefined): Promise<number> {
+  if (stateDir === undefined) return 0
+  const { intents } = await readOutbox(join(stateDir, 'outbox'))
+  return listItems(intents).filter(isOwed).length
+}
+
+function keptNote(kept: number): string {
+  const changes = kept === 1 ? '1 change is' : `${kept} changes are`
   return `${changes} not at the service yet: kept in the outbox. The next mount goes on; bagfs outbox tells what waits for you.`
+}
+
+function endedNote(kept: number): string {
+  const changes = kept === 1 ? '1 change is' : `${kept} changes are`
+  return `The drive ended; ${changes} kept, the next mount sends ${kept === 1 ? 'it' : 'them'}.`
 }

@@ -17,24 +17,28 @@ import {
   type VerifyReport,
 } from './protocol.ts'
 
+/** How a drive left: with so many changes kept for the next mount, by ending before it said, or not asked at all. */
+export type LeaveAnswer = { readonly kept: number } | 'ended' | 'dead'
+
 /**
- * Asks a running drive to leave and waits until it has. Answers how many changes it keeps for the
- * next mount; undefined when nobody answers at the socket (the drive is dead). Rejects `busy`.
+ * Asks a running drive to leave and waits until it has; `dead` when no process answers at the socket.
+ * Rejects `busy`.
  */
 export async function askToLeave(
   socketPath: string,
   options: { readonly now: boolean; readonly onProgress: (progress: LeavingProgress) => void },
-): Promise<number | undefined> {
+): Promise<LeaveAnswer> {
   try {
     const path = options.now ? '/leave?now' : '/leave'
     for await (const event of eventsOf(socketPath, path, leavingEvent)) {
-      if (event.type === 'left') return event.waiting
+      if (event.type === 'left') return { kept: event.waiting }
       if (event.type === 'progress') options.onProgress(event.progress)
       if (event.type === 'busy') throw busy(event)
     }
-    return undefined
+    return 'ended'
   } catch (error) {
-    if (isDead(error)) return undefined
+    if (systemErrorCode(error) === 'ECONNRESET') return 'ended'
+    if (isDead(error)) return 'dead'
     throw error
   }
 }

@@ -7,6 +7,7 @@ import { parseIntent } from './intent-file.ts'
 import type { StepListener } from './steps.ts'
 
 export const INTENT_FILE = 'intent.json'
+export const CONTENT_FILE = 'content'
 const VERSION = 1
 const ID_PATTERN = /^\d{17}$/
 const DAMAGED_PATTERN = /^damaged-(\d{17})(\.\d+)?$/
@@ -48,6 +49,24 @@ export async function openLayout(deps: LayoutDeps, dir: string): Promise<string>
   await syncDirectory(dir)
   deps.log.info({ entries: old.length }, 'Took over the outbox of an older version.')
   return path
+}
+
+/**
+ * All entries of the outbox in `dir`, those of an older layout first, as they are. Rejects `unsupported`
+ * as `openLayout`.
+ */
+export async function findEntries(
+  dir: string,
+): Promise<readonly { readonly path: string; readonly isDamaged: boolean }[]> {
+  for (const name of await namesIn(dir)) await refuseNewer(dir, name)
+  const found: { path: string; isDamaged: boolean }[] = []
+  for (const place of [dir, join(dir, `v${VERSION}`)]) {
+    for (const name of await namesIn(place)) {
+      const entry = readEntryName(name)
+      if (entry !== undefined) found.push({ path: join(place, name), isDamaged: entry.isDamaged })
+    }
+  }
+  return found
 }
 
 /** A path that is free for an entry that is set aside. */

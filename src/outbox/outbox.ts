@@ -9,10 +9,8 @@ import type { Logger } from '../domain/logger.ts'
 import { syncDirectory, writeFileAtomic } from '../state/atomic-file.ts'
 import { formatIntent, parseIntent } from './intent-file.ts'
 import { IntentIndex } from './intent-index.ts'
-import { INTENT_FILE, openLayout, placeAside, readEntryName } from './layout.ts'
+import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readEntryName } from './layout.ts'
 import type { StepListener } from './steps.ts'
-
-const CONTENT_FILE = 'content'
 
 /** Whether a change must survive a power cut (fsync) or only a kill of this process. */
 export interface Durability {

@@ -167,6 +167,43 @@ describe.runIf(canMount())('bagfs umount', () => {
     await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
   })
 
+  it('fails when the service does not take everything, and says what is kept', async () => {
+    const drive = await bench.mount('--write-back')
+    bench.service.proxy.add({ match: UPLOAD, fault: { answer: { status: 422, body: 'no' } } })
+    await drive.sh('echo kept > file.txt')
+    const outcome = await bench.bagfs(['umount', bench.mountpoint])
+    expect(outcome.stderr).toContain('1 change is not at the service yet: kept in the outbox.')
+    expect(outcome.code).toBe(1)
+    expect(drive.isMounted).toBe(false)
+    expect(await drive.ended()).toBe(0)
+  })
+
+  it.each(['while it waits', 'before it'])(
+    'of a drive that is killed %s says what is kept, and the next mount sends it',
+    async (when) => {
+      const drive = await bench.mount('--write-back')
+      const heal = bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+      await drive.sh('echo one > a.txt; echo two > b.txt')
+      if (when === 'before it') drive.signal('SIGKILL')
+      const leaving = bench.bagfs(['umount', bench.mountpoint])
+      if (when === 'while it waits') {
+        await expect.poll(() => drive.log, LONG).toContain('Leaving: 2 changes wait')
+        drive.signal('SIGKILL')
+      }
+      const outcome = await leaving
+      expect(outcome.stderr).toContain(
+        'The drive ended; 2 changes are kept, the next mount sends them.',
+      )
+      expect(outcome.code).toBe(1)
+      expect(drive.isMounted).toBe(false)
+      heal()
+      await bench.mount()
+      await expect
+        .poll(() => bench.service.contents(), LONG)
+        .toEqual({ 'a.txt': 'one\n', 'b.txt': 'two\n' })
+    },
+  )
+
   it('counts what was written twice once, also while the first is being sent', async () => {
     const drive = await bench.mount('--write-back')
     bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })

@@ -80,7 +80,7 @@ it('tells the status as it is, and nothing when the drive is dead', async () => 
   await server?.close()
   server = undefined
   expect(await askStatus(socketPath)).toBeUndefined()
-  expect(await askToLeave(socketPath, { now: false, onProgress: () => undefined })).toBe(undefined)
+  expect(await askToLeave(socketPath, { now: false, onProgress: () => undefined })).toBe('dead')
 })
 
 it('passes names and ids on whatever they hold', async () => {
