@@ -52,8 +52,16 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   if (failures.length > 0) throw failures[0]
 }
 
+/** A try that was under way already may have failed before the service came back: another follows it. */
 async function attemptWhole(uploader: Uploader, id: IntentId): Promise<void> {
-  await uploader.attempt(id)
+  const wasUnderWay = uploader.isRunning(id)
+  try {
+    await uploader.attempt(id)
+  } catch (error) {
+    if (!wasUnderWay) throw error
+    await uploader.finished(id)
+    await uploader.attempt(id)
+  }
   await uploader.finished(id)
 }
 

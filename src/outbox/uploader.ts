@@ -24,6 +24,8 @@ interface Job {
   /** Settles, never rejects, when nothing of the try is left to do. */
   readonly done: Promise<void>
   readonly abort: AbortController
+  /** True for one that was begun for draining. */
+  readonly isOfDrain: boolean
   sentBytes: number
   /** Undefined until something was sent. */
   totalBytes: number | undefined
@@ -159,8 +161,8 @@ export class Uploader {
   }
 
   /**
-   * Sends everything, held puts too, trying each change once that failed before and does not wait
-   * for the user. Resolves when nothing is under way any more: with what still waits, each with its
+   * Sends everything, held puts too, trying each change once that failed before (also in a try that is
+   * under way) and does not wait for the user. Resolves when nothing is under way any more: with what still waits, each with its
    * failure.
    */
   async drain(signal: AbortSignal): Promise<readonly Intent[]> {
@@ -309,6 +311,7 @@ export class Uploader {
       confirmed: confirmed.promise,
       done: this.#try(id, abort, confirmed),
       abort,
+      isOfDrain: this.#failedInDrain !== undefined,
       sentBytes: 0,
       totalBytes: undefined,
     }
@@ -377,13 +380,18 @@ export class Uploader {
 
   async #failed(id: IntentId, error: unknown): Promise<void> {
     const { outbox, clock, log } = this.#deps
-    this.#failedInDrain?.add(id)
+    // Draining owes each change one try of its own: an earlier one may have met a service that is back.
+    const isTriedAtOnce =
+      this.#failedInDrain !== undefined && this.#jobs.get(id)?.isOfDrain === false
+    if (!isTriedAtOnce) this.#failedInDrain?.add(id)
     const before = outbox.get(id)
     // What was superseded is the successor's business; its own try takes it over.
     if (this.#closed || before === undefined || this.#isSuperseded(id)) return
     const failure = describeFailure(error, before.failure, clock.now())
     const retryAfterMs = error instanceof DriveError ? error.facts.retryAfterMs : undefined
-    const wait = backoffMs(failure.tries, retryAfterMs, this.#settings, Math.random)
+    const wait = isTriedAtOnce
+      ? 0
+      : backoffMs(failure.tries, retryAfterMs, this.#settings, Math.random)
     this.#nextTryMs.set(id, clock.now() + wait)
     if (retryAfterMs !== undefined) this.#askedToWait.add(id)
     log.warn(
