@@ -179,8 +179,8 @@ export class FolderNames {
   }
 
   async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
+    if (changesNothing(item, changes)) return
     await this.#deps.inTurn(async () => {
-      if (changesNothing(item, changes)) return
       await this.#deps.work.begin()
       const mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
       const mtimeMs = changes.mtimeMs ?? item.mtimeMs
