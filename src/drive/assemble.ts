@@ -92,7 +92,7 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   })
   const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)
   const nodeLocks = new KeyedLock<FileNode>()
-  const committer = new Committer({ ...deps, entries, space, nodeLocks }, settings)
+  const committer = new Committer({ ...deps, entries, nodeLocks }, settings)
   const shared = { ...deps, nodes, handles, entries, kinds, committer, space }
   const changes = new NameChanges(shared, settings)
   const modeOf = (node: FileNode): number => attributes.modeOf(node)

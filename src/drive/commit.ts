@@ -8,14 +8,12 @@ import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { FileNode } from './nodes.ts'
 import { classifyName } from './save-steps.ts'
 import type { DriveSettings } from './settings.ts'
-import type { Space } from './space.ts'
 import type { Base, StagedFile } from './staged-file.ts'
 
 interface CommitterDeps {
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly entries: Entries
-  readonly space: Space
   readonly nodeLocks: KeyedLock<FileNode>
   readonly clock: Clock
 }
@@ -61,7 +59,7 @@ export class Committer {
   }
 
   async #record(node: FileNode, staged: StagedFile): Promise<PutIntent> {
-    const { outbox, uploader, space } = this.#deps
+    const { outbox, uploader } = this.#deps
     staged.refuseHalf()
     const size = staged.size
     const sha256 = await staged.sha256()
@@ -69,7 +67,7 @@ export class Committer {
     const durable = this.#settings.writeBack || intent.phase !== 'waiting'
     await outbox.add(intent, { durable })
     staged.dirty = false
-    space.take(-size)
+    staged.room.giveBack()
     await this.dropMergedDeletes(intent)
     await uploader.absorb(intent.id)
     this.#deps.entries.resolve(node.name ?? '')

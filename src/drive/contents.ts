@@ -9,6 +9,7 @@ import type { BagFacts } from '../domain/record.ts'
 import type { Entry } from '../namespace/entry.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { FileNode } from './nodes.ts'
+import type { Room } from './room.ts'
 import type { Source } from './source.ts'
 import { StagedFile, type Base } from './staged-file.ts'
 
@@ -76,13 +77,14 @@ export class Contents {
   /** New content for a node, empty or a copy of what the node has now. */
   async stage(
     node: FileNode,
-    options: { readonly empty: boolean; mode: number },
+    options: { readonly empty: boolean; readonly mode: number; readonly room: Room },
   ): Promise<StagedFile> {
     const base = baseOf(node)
     const draft = this.#deps.outbox.createDraft()
     try {
       if (!options.empty) await this.copyTo(node, draft.path)
-      const settings = { mode: options.mode, nowMs: this.#deps.clock.now() }
+      const { mode, room } = options
+      const settings = { mode, nowMs: this.#deps.clock.now(), room }
       return new StagedFile(draft, base, settings).retain()
     } catch (error) {
       await this.#deps.outbox.discardDraft(draft.id)

@@ -94,8 +94,8 @@ export class Files {
     if (!handle.writable) throw new DriveError('bad-handle', 'This file is open for reading only.')
     const { staged } = handle.node
     if (staged?.dirty === true) {
-      const growth = position + bytes.length - staged.size
-      if (this.#deps.space.fits(growth)) return this.#writeStaged(staged, bytes, position)
+      const length = Math.max(staged.size, position + bytes.length)
+      if (staged.room.fits(length)) return this.#writeStaged(staged, bytes, position)
     }
     return this.#writeSlowly(handle.node, Buffer.from(bytes), position)
   }
@@ -103,7 +103,7 @@ export class Files {
   async #writeSlowly(node: FileNode, bytes: Uint8Array, position: number): Promise<number> {
     const staged = await this.#stage(node)
     try {
-      await this.#deps.space.check(position + bytes.length - staged.size)
+      await staged.room.check(Math.max(staged.size, position + bytes.length))
     } catch (error) {
       throw staged.failed(position, bytes.length, error)
     }
@@ -111,9 +111,7 @@ export class Files {
   }
 
   #writeStaged(staged: StagedFile, bytes: Uint8Array, position: number): number {
-    const before = staged.size
     staged.write(bytes, position, this.#deps.clock.now())
-    this.#deps.space.take(staged.size - before)
     return bytes.length
   }
 
@@ -123,10 +121,8 @@ export class Files {
       return
     }
     const staged = await this.#stage(node)
-    const growth = length - staged.size
-    await this.#deps.space.check(growth)
+    await staged.room.check(length)
     staged.truncate(length, this.#deps.clock.now())
-    this.#deps.space.take(growth)
   }
 
   /** Makes the content of a node writable: a draft that starts as a copy of what is there. */
@@ -135,7 +131,7 @@ export class Files {
       if (node.staged?.dirty === true) return node.staged
       if (node.name !== undefined) this.#deps.entries.resolve(node.name)
       const mode = this.#deps.modeOf(node)
-      return this.#adopt(node, await this.#deps.contents.stage(node, { empty: false, mode }))
+      return this.#adopt(node, await this.#newContent(node, { empty: false, mode }))
     })
   }
 
@@ -143,20 +139,26 @@ export class Files {
     await this.#deps.nodeLocks.run(node, async () => {
       const now = this.#deps.clock.now()
       if (node.staged?.dirty === true) {
-        this.#deps.space.take(-node.staged.size)
         node.staged.truncate(0, now)
         return
       }
       if (node.name !== undefined) this.#deps.entries.resolve(node.name)
-      this.#adopt(node, await this.#deps.contents.stage(node, { empty: true, mode }))
+      this.#adopt(node, await this.#newContent(node, { empty: true, mode }))
     })
+  }
+
+  #newContent(
+    node: FileNode,
+    options: { readonly empty: boolean; readonly mode: number },
+  ): Promise<StagedFile> {
+    const room = this.#deps.space.room(() => node.name)
+    return this.#deps.contents.stage(node, { ...options, room })
   }
 
   #adopt(node: FileNode, staged: StagedFile): StagedFile {
     const before = node.staged
     node.staged = staged
     before?.close()
-    this.#deps.space.take(staged.size)
     return staged
   }
 
@@ -201,8 +203,8 @@ export class Files {
 
   #discard(staged: StagedFile): void {
     staged.close()
+    staged.room.giveBack()
     if (!staged.dirty) return
-    this.#deps.space.take(-staged.size)
     this.#deps.outbox.discardDraft(staged.id).catch((error: unknown) => {
       this.#deps.log.warn({ draft: staged.id, error: String(error) }, 'A draft stays behind.')
     })

@@ -5,6 +5,7 @@ import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import type { SpaceReport } from './attributes.ts'
+import { RoomGroup, type Room, type RoomHolder } from './room.ts'
 
 interface SpaceDeps {
   readonly service: Pick<DriveService, 'getAccount'>
@@ -24,8 +25,9 @@ export class Space {
   #asking: Promise<void> | undefined
   #triedAtMs = 0
   #waiting: number | undefined
-  /** Bytes of open files that no intent promises yet. */
-  #drafts = 0
+  /** Those that hold something. */
+  readonly #groups = new Set<RoomGroup>()
+  #taken = 0
 
   constructor(deps: SpaceDeps, settings: { readonly ttlMs: number; readonly account?: Account }) {
     this.#deps = deps
@@ -40,23 +42,39 @@ export class Space {
     this.#waiting = undefined
   }
 
-  /** Takes room for `bytes` more of a file that is being written (negative gives back), unchecked. */
+  /** Takes room for `bytes` more of a file in a folder (negative gives back), unchecked. */
   take(bytes: number): void {
-    this.#drafts += bytes
+    this.#taken += bytes
   }
 
-  /** True when `bytes` more fit by what was last heard. */
-  fits(bytes: number): boolean {
+  /** Room for content that is sent by itself; `name` tells what it is called now. */
+  room(name: () => string | undefined): Room {
+    return new RoomGroup(this, name).room()
+  }
+
+  /** Told by a group that it holds more, or less. */
+  changed(group: RoomGroup): void {
+    if (group.bytes === 0) this.#groups.delete(group)
+    else this.#groups.add(group)
+  }
+
+  /** What holds room that no intent counts, the largest first. */
+  holders(): readonly RoomHolder[] {
+    return Array.from(this.#groups, ({ holder }) => holder).sort((a, b) => b.bytes - a.bytes)
+  }
+
+  /** True when `bytes` more (of a group) fit by what was last heard. */
+  fits(bytes: number, group?: RoomGroup): boolean {
     if (bytes > 0) this.#renew()
-    const free = this.#free()
+    const free = this.freeFor(group)
     return bytes <= 0 || free === undefined || bytes <= free
   }
 
   /** Throws `no-space` when `bytes` more do not fit, after asking the service once more. */
-  async check(bytes: number): Promise<void> {
-    if (this.fits(bytes)) return
-    await this.#ask()
-    if (this.fits(bytes)) return
+  async check(bytes: number, group?: RoomGroup): Promise<void> {
+    if (this.fits(bytes, group)) return
+    await this.ask()
+    if (this.fits(bytes, group)) return
     throw new DriveError('no-space', 'The account has no room for this content.', {
       hint: 'Delete something from the account, or get more space.',
     })
@@ -64,30 +82,33 @@ export class Space {
 
   /** For `df`; undefined before the service has ever answered. */
   async report(): Promise<SpaceReport | undefined> {
-    if (this.#account === undefined) await this.#ask()
+    if (this.#account === undefined) await this.ask()
     else this.#renew()
-    const free = this.#free()
+    const free = this.freeFor(undefined)
     if (this.#account === undefined || free === undefined) return undefined
     return { capacity: this.#account.capacity, free: Math.max(free, 0) }
   }
 
-  #free(): number | undefined {
+  /** Bytes that a group, or others, may still take by what was last heard; undefined before that. */
+  freeFor(group: RoomGroup | undefined): number | undefined {
     if (this.#account === undefined) return undefined
     this.#waiting ??= waitingBytes(this.#deps.intents(), this.#account.askedAtMs)
-    return this.#account.spaceLeft - this.#waiting - this.#drafts
+    let held = this.#taken
+    for (const each of this.#groups) if (each === group || each.isCounted()) held += each.bytes
+    return this.#account.spaceLeft - this.#waiting - held
   }
 
   /** Asks again in the background when the last question is old, whatever came of it. */
   #renew(): void {
     const now = this.#deps.clock.now()
     if (now - Math.max(this.#account?.askedAtMs ?? 0, this.#triedAtMs) <= this.#ttlMs) return
-    this.#ask().catch((error: unknown) => {
+    this.ask().catch((error: unknown) => {
       this.#deps.log.debug({ error: String(error) }, 'The space was not told.')
     })
   }
 
-  /** One request at a time; a failure leaves what was known. */
-  async #ask(): Promise<void> {
+  /** Asks the service now, one request at a time; a failure leaves what was known. */
+  async ask(): Promise<void> {
     this.#asking ??= this.#request().finally(() => {
       this.#asking = undefined
     })

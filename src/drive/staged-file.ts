@@ -13,6 +13,7 @@ import { open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { fromFileSystem } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
+import type { Room } from './room.ts'
 import type { Source } from './source.ts'
 
 const CHUNK = 1 << 20
@@ -46,6 +47,8 @@ export class StagedFile implements Source {
   description: string | undefined
   /** True while it holds what no intent promises yet. */
   dirty = true
+  /** What it takes of the account; it follows the length, and the owner gives it back. */
+  readonly room: Room
   readonly #fd: number
   #length = 0
   /** Hash of the first `hashed` bytes, kept while writing is sequential. */
@@ -59,13 +62,14 @@ export class StagedFile implements Source {
   constructor(
     draft: Draft,
     base: Base,
-    settings: { readonly mode: number; readonly nowMs: number },
+    settings: { readonly mode: number; readonly nowMs: number; readonly room: Room },
   ) {
     this.id = draft.id
     this.path = draft.path
     this.base = base
     this.mode = settings.mode
     this.lastWriteMs = settings.nowMs
+    this.room = settings.room
     try {
       this.#fd = openSync(draft.path, constants.O_RDWR | constants.O_CREAT, 0o600)
       this.#length = fstatSync(this.#fd).size
@@ -73,6 +77,7 @@ export class StagedFile implements Source {
       throw fromFileSystem(error, 'New content cannot be staged')
     }
     if (this.#length > 0) this.#hash = undefined
+    this.room.hold(this.#length)
   }
 
   get size(): number {
@@ -108,6 +113,7 @@ export class StagedFile implements Source {
     }
     this.#hashWrite(bytes, position)
     this.#length = Math.max(this.#length, position + bytes.length)
+    this.room.hold(this.#length)
     this.#mend(position, position + bytes.length)
     this.#touched(nowMs)
   }
@@ -150,6 +156,7 @@ export class StagedFile implements Source {
     else if (length < this.#hashed) this.#hash = undefined
     if (length === 0) this.#hashed = 0
     this.#length = length
+    this.room.hold(length)
     if (this.#gap !== undefined && length <= this.#gap.from) this.#gap = undefined
     this.#touched(nowMs)
   }

@@ -234,7 +234,10 @@ export class FolderFiles {
 
   #stagedAt(path: string, mode: number): StagedFile {
     const draft = { id: (this.#deps.work.id ?? '') as IntentId, path }
-    return new StagedFile(draft, NO_BASE, { mode, nowMs: this.#deps.clock.now() }).retain()
+    const room = this.#deps.space.room(() => undefined)
+    // What folders take is counted apart.
+    room.giveBack()
+    return new StagedFile(draft, NO_BASE, { mode, nowMs: this.#deps.clock.now(), room }).retain()
   }
 
   #stagedOf(item: FileItem, content: LocalContent): StagedFile {

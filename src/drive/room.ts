@@ -1,0 +1,99 @@
+/** What holds room of the account, for people who ask where it went. */
+export interface RoomHolder {
+  readonly name: string
+  readonly bytes: number
+}
+
+/** Where rooms are added up. */
+interface Ledger {
+  changed(group: RoomGroup): void
+  fits(bytes: number, group: RoomGroup): boolean
+  check(bytes: number, group: RoomGroup): Promise<void>
+}
+
+/** Contents of one name that are sent together, or not at all: a file of the root, or a folder. */
+export class RoomGroup {
+  readonly #ledger: Ledger
+  readonly #name: () => string | undefined
+  /** False while it cannot be sent: then it takes no room from others. */
+  readonly isCounted: () => boolean
+  #bytes = 0
+
+  /** `name` tells what it is called now, for people. */
+  constructor(ledger: Ledger, name: () => string | undefined, isCounted = (): boolean => true) {
+    this.#ledger = ledger
+    this.#name = name
+    this.isCounted = isCounted
+  }
+
+  /** Of all its rooms. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get holder(): RoomHolder {
+    return { name: this.#name() ?? '', bytes: this.#bytes }
+  }
+
+  /** Room for one content more; it holds nothing yet. */
+  room(): Room {
+    return new Room(this)
+  }
+
+  grow(bytes: number): void {
+    this.#bytes += bytes
+    this.#ledger.changed(this)
+  }
+
+  /** True when so many bytes more fit by what was last heard. */
+  fits(bytes: number): boolean {
+    return this.#ledger.fits(bytes, this)
+  }
+
+  /** Throws `no-space` when so many bytes more do not fit, after asking the service once more. */
+  async check(bytes: number): Promise<void> {
+    await this.#ledger.check(bytes, this)
+  }
+}
+
+/**
+ * What one content takes of the account's room until an intent counts it, or it goes: exactly what was
+ * taken is given back, whatever became of the content meanwhile.
+ */
+export class Room {
+  readonly #group: RoomGroup
+  #isOver = false
+  #bytes = 0
+
+  constructor(group: RoomGroup) {
+    this.#group = group
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Takes room for so many bytes in all, unchecked. After `giveBack` this does nothing. */
+  hold(bytes: number): void {
+    if (this.#isOver || bytes === this.#bytes) return
+    const growth = bytes - this.#bytes
+    this.#bytes = bytes
+    this.#group.grow(growth)
+  }
+
+  /** Gives all back for good: an intent counts the content now, or it will never be sent. */
+  giveBack(): void {
+    this.hold(0)
+    this.#isOver = true
+  }
+
+  /** True when so many bytes in all fit by what was last heard. */
+  fits(bytes: number): boolean {
+    return this.#isOver || this.#group.fits(bytes - this.#bytes)
+  }
+
+  /** Throws `no-space` when so many bytes in all do not fit, after asking the service once more. */
+  async check(bytes: number): Promise<void> {
+    if (!this.#isOver) await this.#group.check(bytes - this.#bytes)
+  }
+}
