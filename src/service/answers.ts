@@ -55,12 +55,11 @@ export interface Listing {
   readonly skipped: readonly SkippedRecord[]
 }
 
-/** Reads the answer of `files_list`; undefined when it is no list. */
-export function parseListing(json: unknown): Listing | undefined {
-  if (!Array.isArray(json)) return undefined
+/** Reads elements of the answer of `files_list`. */
+export function parseListing(items: readonly unknown[]): Listing {
   const records: BagRecord[] = []
   const skipped: SkippedRecord[] = []
-  json.forEach((item: unknown, index) => {
+  items.forEach((item, index) => {
     const parsed = fileRecord.safeParse(item)
     if (parsed.success) records.push(toRecord(parsed.data))
     else skipped.push({ index, name: nameOf(item), reason: reasonOf(parsed.error) })

@@ -4,8 +4,8 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account, BagRecord } from '../domain/record.ts'
-import { ACCEPTED_ENCODINGS, parseJson, readJson, readWhole } from './answer-body.ts'
-import { parseAccount, parseDeleted, parseListing, parseUploaded } from './answers.ts'
+import { ACCEPTED_ENCODINGS, readJson, strange } from './answer-body.ts'
+import { parseAccount, parseDeleted, parseUploaded, type SkippedRecord } from './answers.ts'
 import { Auth } from './auth.ts'
 import { Caller, type Call } from './caller.ts'
 import { rangeHeader, toDownload, type WantedRange } from './download.ts'
@@ -21,7 +21,7 @@ import type { Answer, ExchangeLimits } from './exchange.ts'
 import { follow } from './follow.ts'
 import { openForm } from './multipart.ts'
 import { makeRedact, type Redact } from './redact.ts'
-import { RememberedListing } from './remembered-listing.ts'
+import { ListingReader } from './listing-reader.ts'
 import { resolveSettings, type HttpServiceSettings, type Resolved } from './settings.ts'
 import { Slots } from './slots.ts'
 
@@ -43,9 +43,8 @@ export function createHttpService(
   return new HttpService(deps, resolveSettings(settings))
 }
 
-/** An answer about one bag or the account is small; the listing of a million bags is not. */
+/** An answer about one bag or the account is small. */
 const SMALL_ANSWER_BYTES = 1024 * 1024
-const LISTING_BYTES = 384 * 1024 * 1024
 
 class HttpService implements DriveService {
   readonly #log: Logger
@@ -56,13 +55,21 @@ class HttpService implements DriveService {
   readonly #uploads: Slots
   readonly #downloads: Slots
   readonly #shortCalls: Slots
-  readonly #listing = new RememberedListing()
+  readonly #listing: ListingReader
+  readonly #clock: Clock
   readonly #closing = new AbortController()
 
   constructor({ log, clock }: HttpServiceDependencies, settings: Resolved) {
     const { maxUploads, maxDownloads, maxConnections, connectTimeoutMs } = settings
     this.#log = log
+    this.#clock = clock
     this.#settings = settings
+    this.#listing = new ListingReader({
+      clock,
+      onSkipped: (skipped, count) => {
+        this.#warn(skipped, count)
+      },
+    })
     this.#pool = new Pool(settings.origin, {
       connections: maxConnections,
       connect: { timeout: connectTimeoutMs },
@@ -98,7 +105,7 @@ class HttpService implements DriveService {
         limits: { ...this.#limits(), answerMs },
         signal,
       }
-      await this.#caller.send(call, (answer) => readJson(answer, SMALL_ANSWER_BYTES))
+      await this.#caller.send(call, (answer) => this.#json(answer))
     })
   }
 
@@ -138,7 +145,9 @@ class HttpService implements DriveService {
         signal,
       }
       try {
-        await this.#caller.send(call, checkDeleted)
+        await this.#caller.send(call, async (answer) => {
+          checkDeleted(answer, await this.#json(answer))
+        })
       } catch (error) {
         if (!isDriveError(error, 'gone')) throw error
       }
@@ -148,27 +157,31 @@ class HttpService implements DriveService {
   listFiles(options: CallOptions = {}): Promise<readonly BagRecord[]> {
     const limits = { ...this.#limits(), answerMs: this.#settings.metadataTimeoutMs }
     return this.#short('Listing the files', options, (what, signal) =>
-      this.#caller.send(get(what, '/api/user/files_list', limits, signal), async (answer) => {
-        const body = await readWhole(answer, LISTING_BYTES)
-        return this.#listing.read(body, () => this.#recordsOf(answer, body))
-      }),
+      this.#caller.send(get(what, '/api/user/files_list', limits, signal), (answer) =>
+        this.#listing.read(answer, limits.stallMs),
+      ),
     )
   }
 
-  #recordsOf(answer: Answer, body: Buffer): readonly BagRecord[] {
-    const listing = parseListing(parseJson(answer, body))
-    if (listing === undefined) throw strange(answer, 'its answer is no list.')
-    for (const { index, name, reason } of listing.skipped) {
+  #warn(skipped: readonly SkippedRecord[], count: number): void {
+    for (const { index, name, reason } of skipped) {
       const fields = { index, name: this.#redact(name), reason }
       this.#log.warn(fields, 'A record of the listing cannot be used and is skipped.')
     }
-    return listing.records
+    const more = count - skipped.length
+    if (more > 0) this.#log.warn({ more }, 'More records of the listing cannot be used.')
+  }
+
+  /** The JSON of an answer about one bag or the account, which is here in the time of a short call. */
+  #json(answer: Answer): Promise<unknown> {
+    const limits = { maxBytes: SMALL_ANSWER_BYTES, limitMs: this.#settings.metadataTimeoutMs }
+    return readJson(this.#clock, answer, limits)
   }
 
   getAccount(options: CallOptions = {}): Promise<Account> {
     return this.#short('Reading the account', options, (what, signal) =>
       this.#caller.send(get(what, '/api/user', this.#shortLimits(), signal), async (answer) => {
-        const account = parseAccount(await readJson(answer, SMALL_ANSWER_BYTES))
+        const account = parseAccount(await this.#json(answer))
         if (account === undefined) throw strange(answer, 'its answer is no user record.')
         return account
       }),
@@ -200,7 +213,9 @@ class HttpService implements DriveService {
             limits: this.#limits(),
             signal,
           }
-          return this.#caller.send(call, readUploaded)
+          return this.#caller.send(call, async (answer) =>
+            toUploaded(answer, await this.#json(answer)),
+          )
         }
         return await send(source.description).catch((error: unknown) => {
           if (source.description === '' && isDescriptionWanted(error)) return send(source.name)
@@ -290,19 +305,14 @@ function get(what: string, path: string, limits: ExchangeLimits, signal: AbortSi
   return { what, method: 'GET', path, headers: JSON_WANTED, limits, signal }
 }
 
-function strange(answer: Answer, words: string): DriveError {
-  const hint = 'Is the URL of the service right?'
-  return answer.error('bad-answer', words, { status: answer.status, hint })
-}
-
-async function readUploaded(answer: Answer): Promise<BagId> {
-  const bagId = parseUploaded(await readJson(answer, SMALL_ANSWER_BYTES))
+function toUploaded(answer: Answer, json: unknown): BagId {
+  const bagId = parseUploaded(json)
   if (bagId === undefined) throw strange(answer, 'its answer names no bag.')
   return bagId
 }
 
-async function checkDeleted(answer: Answer): Promise<void> {
-  const success = parseDeleted(await readJson(answer, SMALL_ANSWER_BYTES))
+function checkDeleted(answer: Answer, json: unknown): void {
+  const success = parseDeleted(json)
   if (success === undefined) throw strange(answer, 'its answer does not say whether it is done.')
   if (!success) throw answer.error('server-error', 'the service says that it did not do it.')
 }

@@ -1,0 +1,30 @@
+/** How long work may keep the event loop before it rests, and for how long it then does. */
+const WORK_MS = 4
+const REST_MS = 1
+
+/**
+ * Long work on many small things, done in pieces: whoever asks the drive for something meanwhile is
+ * answered between them. `if (turns.isOver()) await turns.next()` belongs after each small step.
+ */
+export class Turns {
+  readonly #stepsPerLook: number
+  #steps = 0
+  #begunAtMs = performance.now()
+
+  /** Looking at the clock costs as much as a small step: that is done after so many. */
+  constructor(stepsPerLook: number) {
+    this.#stepsPerLook = stepsPerLook
+  }
+
+  /** True when others should have their turn now. */
+  isOver(): boolean {
+    this.#steps += 1
+    return this.#steps % this.#stepsPerLook === 0 && performance.now() - this.#begunAtMs >= WORK_MS
+  }
+
+  /** Lets others go first, for long enough that a program which asks one thing after the other gets on. */
+  async next(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, REST_MS))
+    this.#begunAtMs = performance.now()
+  }
+}
