@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
-import { fromFileSystem } from '../domain/errors.ts'
+import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import { kindFromHead } from '../folder/detect.ts'
 import { tokenFileOption, urlOption, withAccount } from './account.ts'
@@ -78,9 +78,10 @@ async function save(
     )
     const recordName = wanted.name ?? saved.fileName ?? wanted.bagId
     const isFolder = !how.keepZip && (await isFolderZip(content, saved, recordName))
-    if (isFolder) await unpack(content, draft, recordName, access.signal)
+    const skipped = isFolder ? await unpack(content, draft, recordName, { output, access }) : 0
     const path = await publish(join(draft, isFolder ? 'tree' : 'content'), destination, recordName)
     output.line(path)
+    if (skipped > 0) throw incomplete(skipped)
   } finally {
     await rm(draft, { recursive: true, force: true })
   }
@@ -116,13 +117,27 @@ async function readHead(path: string): Promise<Uint8Array> {
   }
 }
 
+/** Unpacks into `draft`/tree; resolves with how many entries could not be read. */
 async function unpack(
   zip: string,
   draft: string,
   folderName: string,
-  signal: AbortSignal,
-): Promise<void> {
+  { output, access }: { readonly output: Output; readonly access: AccountAccess },
+): Promise<number> {
   const tree = join(draft, 'tree')
   await mkdir(tree)
-  await unpackFolder(zip, tree, { folderName, signal })
+  let skipped = 0
+  const onSkipped = (path: string, error: DriveError): void => {
+    skipped += 1
+    output.note(`bagfs: left out ${path}: ${error.message}`)
+  }
+  await unpackFolder(zip, tree, { folderName, signal: access.signal, onSkipped })
+  return skipped
+}
+
+function incomplete(skipped: number): DriveError {
+  const what = skipped === 1 ? 'One file' : `${skipped} files`
+  return new DriveError('corrupt', `${what} of the folder could not be read.`, {
+    hint: 'With --zip the folder is kept as the zip that it is stored as.',
+  })
 }

@@ -99,6 +99,7 @@ async function build(
   const inflated = await InflatedFiles.open({
     dir: join(stateDir, 'inflated'),
     maxBytes: Math.ceil(settings.cacheBytes / INFLATED_SHARE),
+    room: cache.room,
   })
   const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
   const uploader = new Uploader(
@@ -118,7 +119,6 @@ async function build(
       umask: settings.umask,
       holdMs: HOLD_MS,
       folderSettleMs: settings.folderSettleMs,
-      maxEntryBytes: settings.cacheBytes,
       listingLagMs: BELIEVE_LISTING_MS,
       ...(account === undefined ? {} : { account }),
     },

@@ -1,42 +1,75 @@
-import { chmod, mkdir, open, symlink, utimes } from 'node:fs/promises'
+import { chmod, mkdir, open, rm, stat, symlink, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fromFileSystem } from '../domain/errors.ts'
+import { freeBytesOf } from '../content/cache-space.ts'
+import { RoomMeter } from '../content/room-meter.ts'
+import type { DriveError } from '../domain/errors.ts'
+import { fromFileSystem, isDriveError } from '../domain/errors.ts'
 import { openArchive } from '../folder/archive.ts'
 import type { Archive } from '../folder/archive.ts'
 import { openEntry } from '../folder/content.ts'
 import { settleLinks } from '../folder/links.ts'
+import { refuseOverlaps } from '../folder/overlap.ts'
 import { fileSource } from '../folder/source.ts'
+import { SparseWriter } from '../folder/sparse-file.ts'
+import type { MakeRoom } from '../folder/sparse-file.ts'
 import type { StoredContent } from '../folder/stored-content.ts'
 import { pathOf, walkTree } from '../folder/tree.ts'
 import type { DirectoryNode, LeafNode } from '../folder/tree.ts'
-import { writeFully } from './write-fully.ts'
 
-const MAX_NODES = 5_000_000
-/** An honest folder may hold files of any size; bombs are told by their ratio. */
-const MAX_ENTRY_BYTES = Number.MAX_SAFE_INTEGER
+/** Five million files at least. */
+const MAX_TREE_BYTES = 2 * 1024 * 1024 * 1024
+/** What unpacking leaves free on the disk, but for as much as the zip itself takes. */
+const FREE_BYTES = 100_000_000
 const PIECE_BYTES = 1024 * 1024
 
+interface UnpackOptions {
+  readonly folderName: string
+  readonly signal: AbortSignal
+  /** Told of each entry that cannot be read; the others are unpacked. */
+  readonly onSkipped: (path: string, error: DriveError) => void
+  /** Bytes still free for us on the disk of `target`; asked of the file system by default. */
+  readonly freeBytes?: (dir: string) => Promise<number>
+}
+
 /**
- * Unpacks a folder bag's zip into `target`, an existing empty directory. Names are made safe by the
- * archive's tree, and symlinks that lead out of the folder become plain files.
+ * Unpacks a folder bag's zip into `target`, an existing empty directory with the modes of new ones.
+ * Names are made safe by the archive's tree, and symlinks that lead out of the folder become plain files.
+ * @throws DriveError `corrupt` (no zip that can be unpacked), `local-disk-full`, `local-io` ...
  */
 export async function unpackFolder(
   zip: string,
   target: string,
-  options: { readonly folderName: string; readonly signal: AbortSignal },
+  options: UnpackOptions,
 ): Promise<void> {
-  const { folderName, signal } = options
+  const { folderName, signal, onSkipped, freeBytes = freeBytesOf } = options
   const source = await fileSource(zip)
   try {
-    const limits = { maxNodes: MAX_NODES, maxEntryBytes: MAX_ENTRY_BYTES }
+    const limits = { maxTreeBytes: MAX_TREE_BYTES }
     const archive = await openArchive(source, { limits, folderName, signal })
-    await unpackTree(archive, target, signal)
+    refuseOverlaps(archive.root)
+    const hasRoom = async (bytes: number): Promise<boolean> =>
+      (await freeBytes(target)) - bytes >= FREE_BYTES
+    const room = new RoomMeter(hasRoom, source.length)
+    const mask = (await local(target, () => stat(target))).mode & 0o777
+    const makeRoom: MakeRoom = (bytes) => room.take(bytes)
+    await unpackTree(archive, target, { mask, signal, onSkipped, makeRoom })
   } finally {
     await source.close()
   }
 }
 
-async function unpackTree(archive: Archive, target: string, signal: AbortSignal): Promise<void> {
+interface UnpackSettings extends Pick<UnpackOptions, 'signal' | 'onSkipped'> {
+  /** Permission bits that the umask leaves. */
+  readonly mask: number
+  readonly makeRoom: MakeRoom
+}
+
+async function unpackTree(
+  archive: Archive,
+  target: string,
+  settings: UnpackSettings,
+): Promise<void> {
+  const { mask, signal } = settings
   const directories: DirectoryNode[] = []
   const links: LeafNode[] = []
   await settleLinks(archive, walkTree(archive.root), signal)
@@ -46,7 +79,7 @@ async function unpackTree(archive: Archive, target: string, signal: AbortSignal)
       directories.push(node)
       await local(path, () => mkdir(path, { mode: 0o700 }))
     } else if (node.linkTarget === undefined) {
-      await unpackFile(archive, node, path, signal)
+      await unpackReadable(archive, node, path, settings)
     } else {
       links.push(node)
     }
@@ -57,49 +90,66 @@ async function unpackTree(archive: Archive, target: string, signal: AbortSignal)
     await local(path, () => symlink(link.linkTarget ?? '', path))
   }
   // A directory's time and mode are set when nothing more goes into it: the innermost first.
-  for (const { mode, mtimeMs, ...node } of directories.reverse().map(withPath)) {
-    const path = join(target, node.path)
-    await local(path, () => setAttributes(path, mode, mtimeMs))
+  for (const directory of directories.reverse()) {
+    await setAttributes(join(target, pathOf(directory)), directory, mask)
   }
 }
 
-function withPath(node: DirectoryNode): { path: string; mode: number; mtimeMs: number } {
-  return { path: pathOf(node), mode: node.mode, mtimeMs: node.mtimeMs }
+/** One entry that cannot be read must not cost all others. */
+async function unpackReadable(
+  archive: Archive,
+  node: LeafNode,
+  path: string,
+  settings: UnpackSettings,
+): Promise<void> {
+  try {
+    await unpackFile(archive, node, path, settings)
+    await setAttributes(path, node, settings.mask)
+  } catch (error) {
+    if (!isDriveError(error, 'corrupt', 'forbidden', 'unsupported', 'too-large')) throw error
+    await local(path, () => rm(path, { force: true }))
+    settings.onSkipped(pathOf(node), error)
+  }
 }
 
 async function unpackFile(
   archive: Archive,
   node: LeafNode,
   path: string,
-  signal: AbortSignal,
+  { signal, makeRoom }: UnpackSettings,
 ): Promise<void> {
   const content = await openEntry(archive, node, signal)
-  if (content.kind === 'deflated') await content.inflateTo(path, { signal })
-  else await copyStored(content, path, signal)
-  await local(path, () => setAttributes(path, node.mode, node.mtimeMs))
+  if (content.kind === 'deflated') await content.inflateTo(path, { signal, makeRoom })
+  else await copyStored(content, path, { signal, makeRoom })
 }
 
 async function copyStored(
   content: StoredContent,
   path: string,
-  signal: AbortSignal,
+  { signal, makeRoom }: Pick<UnpackSettings, 'signal' | 'makeRoom'>,
 ): Promise<void> {
   const file = await local(path, () => open(path, 'wx', 0o600))
   try {
+    const target = new SparseWriter(file, makeRoom)
     const buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, Math.max(content.length, 1)))
-    for (let position = 0; position < content.length;) {
-      const filled = await content.readAt(buffer, position, signal)
-      await writeFully(file, buffer.subarray(0, filled), position)
-      position += filled
+    while (target.length < content.length) {
+      const filled = await content.readAt(buffer, target.length, signal)
+      await local(path, () => target.write(buffer.subarray(0, filled)))
     }
   } finally {
     await file.close()
   }
 }
 
-async function setAttributes(path: string, mode: number, mtimeMs: number): Promise<void> {
-  await chmod(path, mode)
-  await utimes(path, mtimeMs / 1000, mtimeMs / 1000)
+async function setAttributes(
+  path: string,
+  { mode, mtimeMs }: DirectoryNode | LeafNode,
+  mask: number,
+): Promise<void> {
+  await local(path, async () => {
+    await chmod(path, mode & mask)
+    await utimes(path, mtimeMs / 1000, mtimeMs / 1000)
+  })
 }
 
 async function local<T>(path: string, task: () => Promise<T>): Promise<T> {

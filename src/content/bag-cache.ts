@@ -14,6 +14,7 @@ import { Bag } from './bag.ts'
 import type { BagDependencies, BagSettings } from './bag.ts'
 import { CacheLayout } from './cache-layout.ts'
 import { CacheSpace, freeBytesOf } from './cache-space.ts'
+import type { DiskRoom } from './cache-space.ts'
 import { DiskPace } from './disk-pace.ts'
 import { ReadPace } from './read-pace.ts'
 import type { FactsAccess } from './facts-access.ts'
@@ -134,6 +135,10 @@ export class BagCache {
     const support = new RangeSupport()
     const pace = new DiskPace(dependencies.clock)
     return new BagCache({ ...dependencies, layout, space, support, pace }, settings, readPace)
+  }
+
+  get room(): DiskRoom {
+    return this.#dependencies.space
   }
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */

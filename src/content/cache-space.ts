@@ -20,6 +20,14 @@ export interface CacheSpaceDependencies {
   readonly freeBytes: (dir: string) => Promise<number>
 }
 
+/** The disk of the cache, for what is kept on it beside the cache. */
+export interface DiskRoom {
+  /** Bytes that the disk takes until its free-space floor is reached; negative below it. */
+  spareBytes(): Promise<number>
+  /** Removes the least recently used content; false when there is none that may go. */
+  evictOne(): Promise<boolean>
+}
+
 interface IdleContent {
   readonly key: string
   readonly kind: StoredKind
@@ -33,7 +41,7 @@ interface IdleContent {
  * open file would free nothing. So what is open may pass the limit; when it is closed, the least
  * recently used goes until the limit holds again.
  */
-export class CacheSpace {
+export class CacheSpace implements DiskRoom {
   readonly #layout: CacheLayout
   readonly #log: Logger
   readonly #freeBytes: (dir: string) => Promise<number>
@@ -165,7 +173,7 @@ export class CacheSpace {
 
   async #keepFloor(): Promise<boolean> {
     for (;;) {
-      const spare = (await this.#askFree()) - this.#settings.minFreeBytes
+      const spare = await this.spareBytes()
       if (spare >= 0) {
         // Close to the floor it is asked more often, so that it is not passed unseen.
         this.#writtenSinceAsked = Math.max(0, ASK_EVERY_BYTES - spare)
@@ -176,9 +184,10 @@ export class CacheSpace {
     }
   }
 
-  async #askFree(): Promise<number> {
+  async spareBytes(): Promise<number> {
+    const { dir, minFreeBytes } = this.#settings
     try {
-      return await this.#freeBytes(this.#settings.dir)
+      return (await this.#freeBytes(dir)) - minFreeBytes
     } catch (error) {
       throw fromFileSystem(error, 'Cannot tell how much space is free for the cache')
     }

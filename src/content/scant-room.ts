@@ -3,7 +3,7 @@ import type { CacheSpace } from './cache-space.ts'
 import type { Need } from './waiters.ts'
 
 /** What one bag may hold on a disk that is at its floor. */
-const SCANT_BYTES = 16 * 1024 * 1024
+export const SCANT_BYTES = 16 * 1024 * 1024
 
 /** What is asked of the bag. */
 interface Holder {

@@ -15,8 +15,6 @@ export interface DriveSettings {
   readonly holdMs: number
   /** How long a folder rests before its changes are packed and sent, in milliseconds. */
   readonly folderSettleMs: number
-  /** Longest file that is taken out of a folder's zip, in bytes. */
-  readonly maxEntryBytes: number
   /** How long the service may take to list what it did, in milliseconds. */
   readonly listingLagMs: number
 }

@@ -9,10 +9,8 @@ import { LENGTH, SIGNATURE } from './zip-format.ts'
 import type { ZipEntry } from './zip-format.ts'
 
 export interface ArchiveLimits {
-  /** Files and directories in the tree. */
-  readonly maxNodes: number
-  /** Bytes of one inflated entry: what the cache can hold. */
-  readonly maxEntryBytes: number
+  /** Memory that the tree may take, in bytes, by the estimate of `TreeBuilder`. */
+  readonly maxTreeBytes: number
 }
 
 export interface OpenArchiveOptions {
@@ -22,18 +20,25 @@ export interface OpenArchiveOptions {
   readonly signal?: AbortSignal
 }
 
+/**
+ * A record of some hundred bytes makes a few nodes at most in an honest zip. One whose paths are made of
+ * short names makes a node of every two bytes.
+ */
+const TREE_SHARE = 16
+/** What the tree of any zip may take. */
+const TREE_BYTES = 64 * 1024 * 1024
+
 /** A zip whose directory was read. It holds no resources of its own; the source is the caller's. */
 export interface Archive {
   readonly root: DirectoryNode
   readonly source: RandomAccessSource
-  readonly limits: ArchiveLimits
 }
 
 /**
  * Reads the tree of a zip from its central directory; contents are touched when they are opened.
  * Reads the tail and the directory only, in few large pieces.
  * @throws DriveError `corrupt` (no zip, or a damaged one), `unsupported` (a part of a split archive),
- * `too-large` (more nodes than the limit), or what the source rejects with.
+ * `too-large` (its tree would take more than the limit, or far more than its directory), or what the source rejects with.
  */
 export async function openArchive(
   source: RandomAccessSource,
@@ -41,11 +46,14 @@ export async function openArchive(
 ): Promise<Archive> {
   const { limits, signal } = options
   const place = await findDirectory(source, signal)
-  const builder = new TreeBuilder({ maxNodes: limits.maxNodes })
+  const directoryBytes = place.end - place.start
+  const builder = new TreeBuilder({
+    maxBytes: Math.min(limits.maxTreeBytes, TREE_BYTES + TREE_SHARE * directoryBytes),
+  })
   const visit = builder.add.bind(builder)
   await readDirectory(source, place, visit, signal)
   const root = builder.finish(place.own ? undefined : options.folderName)
-  return { root, source, limits }
+  return { root, source }
 }
 
 /** Where an entry's data is in the source, as it is stored. */

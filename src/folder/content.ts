@@ -17,15 +17,15 @@ export interface DeflatedContent {
   /**
    * Writes the content to `path` (made or emptied, 0600). Bytes that `onProgress` counts can be read
    * there at once. Rejects with `corrupt` (damaged data, wrong CRC or length), `too-large`, or what
-   * the source and the disk reject with; then nothing is left at `path`.
+   * the source, the disk and `makeRoom` reject with; then nothing is left at `path`.
    */
   inflateTo(path: string, options?: InflateOptions): Promise<void>
 }
 
 export type EntryContent = StoredContent | DeflatedContent
 
-/** Ratio of sizes that only bombs have, and the size from which it counts. */
-const MAX_RATIO = 1000
+/** No deflated data holds more than this many times its length. Less than so much is told by inflating it. */
+const MAX_RATIO = 1032
 const RATIO_FROM_BYTES = 100_000_000
 /** Deflated data is hardly longer than its content; beyond this it is not read into memory. */
 const MAX_OVERHEAD_BYTES = 64 * 1024
@@ -33,7 +33,7 @@ const MAX_OVERHEAD_BYTES = 64 * 1024
 /**
  * Opens an entry's content; reads its local header only.
  * @throws DriveError `forbidden` (encrypted), `unsupported` (a method other than stored and deflated),
- * `too-large` (over the limits, or a bomb), `corrupt`.
+ * `too-large` (it tells more than its data can hold), `corrupt`.
  */
 export async function openEntry(
   archive: Archive,
@@ -46,7 +46,7 @@ export async function openEntry(
   const range = await dataRange(source, entry, signal)
   if (entry.method === METHOD.stored)
     return new StoredContent({ source, range, crc32: entry.crc32 })
-  checkSize(entry, archive.limits.maxEntryBytes)
+  refuseImpossible(entry)
   return {
     kind: 'deflated',
     length: entry.size,
@@ -64,7 +64,7 @@ export async function readEntry(
   options: { readonly maxBytes: number; readonly signal?: AbortSignal | undefined },
 ): Promise<Buffer> {
   const { entry } = node
-  checkWhole(archive, node, options.maxBytes)
+  checkWhole(node, options.maxBytes)
   const range = await dataRange(archive.source, entry, options.signal)
   const data = await readExactly(archive.source, range.position, range.length, options.signal)
   return wholeContent(data, entry)
@@ -77,17 +77,17 @@ export function readEntryNow(
   options: { readonly maxBytes: number },
 ): Buffer | undefined {
   const { entry } = node
-  checkWhole(archive, node, options.maxBytes)
+  checkWhole(node, options.maxBytes)
   const range = dataRangeNow(archive.source, entry)
   if (range === undefined) return undefined
   const data = readExactlyNow(archive.source, range.position, range.length)
   return data === undefined ? undefined : wholeContent(data, entry)
 }
 
-function checkWhole(archive: Archive, { entry, name }: LeafNode, maxBytes: number): void {
+function checkWhole({ entry, name }: LeafNode, maxBytes: number): void {
   checkReadable(entry, name)
-  checkSize(entry, Math.min(maxBytes, archive.limits.maxEntryBytes))
-  if (entry.compressedSize > maxBytes + MAX_OVERHEAD_BYTES) throw tooLarge(entry)
+  const isLarge = entry.size > maxBytes || entry.compressedSize > maxBytes + MAX_OVERHEAD_BYTES
+  if (isLarge) throw tooLarge(entry)
 }
 
 function checkReadable(entry: ZipEntry, name: string): void {
@@ -107,10 +107,9 @@ function checkReadable(entry: ZipEntry, name: string): void {
   }
 }
 
-function checkSize(entry: ZipEntry, maxBytes: number): void {
-  const isBomb =
-    entry.size > RATIO_FROM_BYTES && entry.size / Math.max(1, entry.compressedSize) > MAX_RATIO
-  if (isBomb || entry.size > maxBytes) throw tooLarge(entry)
+function refuseImpossible(entry: ZipEntry): void {
+  const { size, compressedSize } = entry
+  if (size > RATIO_FROM_BYTES && size > compressedSize * MAX_RATIO) throw tooLarge(entry)
 }
 
 function tooLarge(entry: ZipEntry): DriveError {

@@ -7,12 +7,16 @@ import { interrupted, throwIfAborted } from './abort.ts'
 import type { DataRange } from './archive.ts'
 import { readExactly, readPieces } from './source.ts'
 import type { RandomAccessSource } from './source.ts'
+import { SparseWriter } from './sparse-file.ts'
+import type { MakeRoom } from './sparse-file.ts'
 import { METHOD } from './zip-format.ts'
 import type { ZipEntry } from './zip-format.ts'
 
 export interface InflateOptions {
   /** Called with the bytes from the start that can be read at the path. */
   readonly onProgress?: (writtenBytes: number) => void
+  /** Asked before bytes are written; by default the disk is used until it is full. */
+  readonly makeRoom?: MakeRoom
   readonly signal?: AbortSignal
 }
 
@@ -73,11 +77,12 @@ async function inflateInto(
   options: InflateOptions,
 ): Promise<void> {
   const { source, range, entry } = place
-  const { signal, onProgress } = options
+  const { signal, onProgress, makeRoom } = options
+  const target = new SparseWriter(file, makeRoom)
   if (range.length <= SMALL_BYTES && entry.size <= SMALL_BYTES) {
     const data = await readExactly(source, range.position, range.length, signal)
     const content = wholeContent(data, entry)
-    await writeFully(file, content, 0)
+    await target.write(content)
     onProgress?.(content.length)
     return
   }
@@ -85,8 +90,8 @@ async function inflateInto(
   for await (const chunk of inflated(place, signal)) {
     throwIfAborted(signal)
     check.take(chunk)
-    await writeFully(file, chunk, check.bytes - chunk.length)
-    onProgress?.(check.bytes)
+    await target.write(chunk)
+    onProgress?.(target.length)
   }
   check.end()
 }
@@ -108,13 +113,6 @@ async function* inflated(
   } finally {
     pieces.destroy()
     inflate.destroy()
-  }
-}
-
-async function writeFully(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
-  for (let done = 0; done < bytes.length;) {
-    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done)
-    done += bytesWritten
   }
 }
 

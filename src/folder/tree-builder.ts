@@ -5,9 +5,12 @@ import { HOST, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG } from './zip-format.ts'
 import type { CentralRecord } from './zip-parse.ts'
 
 export interface TreeSettings {
-  /** Files and directories that a tree may have; implied directories count. */
-  readonly maxNodes: number
+  /** Memory that the tree may take, in bytes, as `NODE_BYTES` estimates it; implied directories count. */
+  readonly maxBytes: number
 }
+
+/** A node with all that hangs on it but its name. */
+const NODE_BYTES = 300
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
 type Leaf = Omit<Writable<LeafNode>, 'parent'> & { parent: Directory | undefined }
@@ -27,19 +30,19 @@ const ROOT_MTIME_MS = 0
  * get spare names. A directory has the name before a file, because the paths below it need it.
  */
 export class TreeBuilder {
-  readonly #maxNodes: number
+  readonly #maxBytes: number
   readonly #root: Directory = directory('', undefined)
   /** Leaves whose name another node took, in the order of the archive. */
   readonly #displaced: Leaf[] = []
   /** The directory of the last leaf, under what the paths of all in it begin with. */
   #last: { readonly path: string; readonly node: Directory } = { path: '', node: this.#root }
-  #nodes = 1
+  #bytes = NODE_BYTES
 
   constructor(settings: TreeSettings) {
-    this.#maxNodes = settings.maxNodes
+    this.#maxBytes = settings.maxBytes
   }
 
-  /** @throws DriveError `too-large` when the tree has more nodes than it may. */
+  /** @throws DriveError `too-large` when the tree takes more than it may. */
   add(record: CentralRecord): void {
     const kind = kindOf(record)
     if (kind === 'directory') {
@@ -94,9 +97,9 @@ export class TreeBuilder {
   }
 
   #place<T extends Leaf | Directory>(node: T, parent: Directory): T {
-    this.#nodes += 1
-    if (this.#nodes > this.#maxNodes) {
-      throw new DriveError('too-large', `The zip has more than ${this.#maxNodes} entries.`)
+    this.#bytes += NODE_BYTES + node.name.length
+    if (this.#bytes > this.#maxBytes) {
+      throw new DriveError('too-large', 'The zip has more entries than can be shown.')
     }
     node.parent = parent
     const other = parent.children.get(node.name)

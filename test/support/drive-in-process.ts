@@ -58,7 +58,11 @@ export class DriveInProcess {
         silenceMs: 30_000,
       },
     )
-    const inflated = await InflatedFiles.open({ dir: join(dir, 'inflated'), maxBytes: 1e7 })
+    const inflated = await InflatedFiles.open({
+      dir: join(dir, 'inflated'),
+      maxBytes: 1e7,
+      room: cache.room,
+    })
     const kindOf = (bagId: Parameters<FactsStore['get']>[0]) => facts.get(bagId)?.kind
     const listing = await Listing.open(
       { ...base, service, store: new ListingStore(dir), kindOf },
@@ -94,7 +98,6 @@ export class DriveInProcess {
         umask: 0o022,
         holdMs: 60_000,
         folderSettleMs: 3_600_000,
-        maxEntryBytes: 1e7,
         listingLagMs: 600_000,
       },
     )

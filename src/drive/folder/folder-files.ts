@@ -3,6 +3,7 @@ import { DriveError } from '../../domain/errors.ts'
 import type { HandleId, IntentId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { syncDirectory } from '../../state/atomic-file.ts'
+import { isZero } from '../../folder/sparse-file.ts'
 import type { Source } from '../source.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Space } from '../space.ts'
@@ -262,7 +263,10 @@ export class FolderFiles {
       for (let position = 0; ;) {
         const count = await source.read(buffer, position)
         if (count === 0) return
-        target.write(buffer.subarray(0, count), position, this.#deps.clock.now())
+        const piece = buffer.subarray(0, count)
+        // A hole takes no room, as it takes none in the zip.
+        if (isZero(piece)) target.truncate(position + count, this.#deps.clock.now())
+        else target.write(piece, position, this.#deps.clock.now())
         position += count
       }
     } finally {

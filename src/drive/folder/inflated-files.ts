@@ -3,14 +3,23 @@ import { closeSync, openSync, readSync, renameSync, rmSync } from 'node:fs'
 import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
+import type { DiskRoom } from '../../content/cache-space.ts'
+import { RoomMeter } from '../../content/room-meter.ts'
+import { SCANT_BYTES } from '../../content/scant-room.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { InflateOptions } from '../../folder/inflate.ts'
 import type { Source } from '../source.ts'
 
-/** Writes content to `path`; bytes that `onProgress` counts can be read there at once. */
-export type Inflate = (
-  path: string,
-  options: { readonly onProgress: (bytes: number) => void; readonly signal: AbortSignal },
-) => Promise<void>
+/** Writes content to `path`, after `makeRoom` has let it; see `DeflatedContent.inflateTo`. */
+export type Inflate = (path: string, options: Required<InflateOptions>) => Promise<void>
+
+interface InflatedFilesSettings {
+  readonly dir: string
+  /** What is not open and all together larger than this is not kept. */
+  readonly maxBytes: number
+  /** Whose free-space floor holds while content is inflated. */
+  readonly room: DiskRoom
+}
 
 /** Content that is being inflated, or is done. */
 interface Inflation {
@@ -29,20 +38,23 @@ interface Inflation {
 /**
  * Deflated entries, inflated once onto the local disk and read from there, also while they arrive.
  * Bounded; the least recently used go first. Open ones stay readable when they go. What is larger than
- * the bound goes when its last reader does.
+ * the bound goes when its last reader does. What the disk has no room for above its floor is not
+ * inflated, but for a little.
  */
 export class InflatedFiles {
   readonly #dir: string
   readonly #maxBytes: number
+  readonly #room: DiskRoom
   readonly #known: LRUCache<string, number>
   /** Under way, or open and too large to be kept; the last reader removes what is still there. */
   readonly #running = new Map<string, Inflation>()
 
   #parts = 0
 
-  private constructor(dir: string, maxBytes: number) {
+  private constructor({ dir, maxBytes, room }: InflatedFilesSettings) {
     this.#dir = dir
     this.#maxBytes = maxBytes
+    this.#room = room
     this.#known = new LRUCache({
       maxSize: Math.max(maxBytes, 1),
       sizeCalculation: (bytes) => Math.max(bytes, 1),
@@ -53,14 +65,11 @@ export class InflatedFiles {
   }
 
   /** Takes up what an earlier process left whole; halves are removed. */
-  static async open(settings: {
-    readonly dir: string
-    readonly maxBytes: number
-  }): Promise<InflatedFiles> {
+  static async open(settings: InflatedFilesSettings): Promise<InflatedFiles> {
     const dir = join(settings.dir, 'v1')
     try {
       await mkdir(dir, { recursive: true, mode: 0o700 })
-      const files = new InflatedFiles(dir, settings.maxBytes)
+      const files = new InflatedFiles({ ...settings, dir })
       for (const name of await readdir(dir)) {
         const path = join(dir, name)
         const bytes = /^[0-9a-f]{64}$/.test(name) ? (await stat(path)).size : Infinity
@@ -98,8 +107,10 @@ export class InflatedFiles {
     const inflation: Inflation = { ...done(part, length), done: false, bytes: 0 }
     renew(inflation)
     this.#running.set(name, inflation)
+    const room = new RoomMeter((bytes) => this.#hasRoom(bytes), SCANT_BYTES)
     const options = {
       signal: inflation.abort.signal,
+      makeRoom: (bytes: number) => room.take(bytes),
       onProgress: (bytes: number) => {
         inflation.bytes = bytes
         inflation.advance()
@@ -113,6 +124,14 @@ export class InflatedFiles {
         this.#fail(name, inflation, error)
       })
     return inflation
+  }
+
+  /** What can be inflated again goes before what would have to be downloaded again. */
+  async #hasRoom(bytes: number): Promise<boolean> {
+    while ((await this.#room.spareBytes()) < bytes) {
+      if (this.#known.pop() === undefined && !(await this.#room.evictOne())) return false
+    }
+    return true
   }
 
   #finish(name: string, inflation: Inflation): void {

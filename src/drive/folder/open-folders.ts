@@ -34,7 +34,8 @@ interface OpenFoldersDeps {
   readonly log: Logger
 }
 
-const MAX_NODES = 1_000_000
+/** About a million and a half of files. */
+const MAX_TREE_BYTES = 512 * 1024 * 1024
 
 /** Something inside a folder. */
 export interface Place<Kind extends Item = Item> {
@@ -90,7 +91,7 @@ export class OpenFolders {
       {
         ...this.#deps,
         turns: this.#turns,
-        limits: { maxNodes: MAX_NODES, maxEntryBytes: this.#settings.maxEntryBytes },
+        limits: { maxTreeBytes: MAX_TREE_BYTES },
         nextNode: () => this.#deps.nodes.allocate(),
         register: (item, folder) => this.#items.set(item.id, { item, folder }),
         unregister: (item) => this.#items.delete(item.id),

@@ -7,6 +7,7 @@ import { silentLogger } from '../../../src/domain/logger.ts'
 import type { FileRecordWire } from '../../../src/service/wire.ts'
 import { startLocalService } from '../../../src/local-service/server.ts'
 import type { LocalService } from '../../../src/local-service/server.ts'
+import { rawZip } from '../folder/support.ts'
 import { BuiltProgram, firstLine } from './built-program.ts'
 import type { Outcome } from './built-program.ts'
 
@@ -275,6 +276,17 @@ test('a folder goes there and back with modes, times, links and empty directorie
   expect(show(join(cwd, 'out/folder'))).toBe(show(folder))
   expect(await readFile(join(cwd, 'out/folder/text.txt'), 'utf8')).toBe('text '.repeat(1000))
   await expect(bagfs('get', id.trim(), 'out')).resolves.toMatchObject({ exitCode: 1 })
+})
+
+test('get of a folder with a file that cannot be read gives the others, and ends with 1', async () => {
+  const entries = ['good', 'bad', 'fine'].map((name) => ({ name, content: name }))
+  const broken = entries.map((entry) => (entry.name === 'bad' ? { ...entry, crc: 1 } : entry))
+  const id = await put('damaged', rawZip(broken))
+  const { exitCode, stdout, stderr } = await bagfs('get', id, 'out')
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: `${join(cwd, 'out')}\n` })
+  expect(stderr).toContain('bagfs: left out bad: ')
+  expect(stderr).toContain('One file of the folder could not be read.')
+  expect(await readdir(join(cwd, 'out'))).toEqual(['fine', 'good'])
 })
 
 test('get --zip and get to stdout give a folder as it is stored', async () => {

@@ -353,12 +353,22 @@ describe('damaged and odd zips', () => {
     expect(leafAt(archive, 'a').entry.size).toBe(0xffffffff)
   })
 
-  it('stops at its limit of nodes, also when few entries imply many directories', async () => {
+  it('stops at its limit of memory, also when few entries imply many directories', async () => {
     const entries = named(
       ...Array.from({ length: 20 }, (_, index) => `${index}/${'d/'.repeat(1000)}`),
     )
-    const promise = openBytes(rawZip(entries), { limits: { ...LIMITS, maxNodes: 5000 } })
+    const promise = openBytes(rawZip(entries), { limits: { maxTreeBytes: 2_000_000 } })
     await expect(promise).rejects.toMatchObject({ code: 'too-large' })
+  })
+
+  it('takes no more memory than its directory is worth', async () => {
+    const zip = rawZip(
+      named(...Array.from({ length: 60 }, (_, index) => `${index}/${'d/'.repeat(20_000)}`)),
+    )
+    const before = process.memoryUsage().heapUsed
+    const promise = openBytes(zip, { limits: { maxTreeBytes: Number.MAX_SAFE_INTEGER } })
+    await expect(promise).rejects.toMatchObject({ code: 'too-large' })
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(250_000_000)
   })
 
   it('reads only the tail and the directory of a large zip', async () => {

@@ -12,7 +12,7 @@ import type { RandomAccessSource } from '../../../src/folder/source.ts'
 import { nodeAt, pathOf, walkTree } from '../../../src/folder/tree.ts'
 import type { ArchiveNode, LeafNode } from '../../../src/folder/tree.ts'
 
-export const LIMITS: ArchiveLimits = { maxNodes: 200_000, maxEntryBytes: 1_000_000_000 }
+export const LIMITS: ArchiveLimits = { maxTreeBytes: 200_000_000 }
 
 /** Bytes in memory as a source, with a record of what was read. */
 export function bytesSource(bytes: Uint8Array): RandomAccessSource & { readonly reads: number[] } {

@@ -13,9 +13,23 @@ describe('inflated content', () => {
   let dir: string
   let files: InflatedFiles
   let inflations: number
+  /** What the disk takes; more when content is removed from the cache. */
+  let spare: number
+  let cached: number
+  const room = {
+    spareBytes: () => Promise.resolve(spare - kept() * MAX_BYTES),
+    evictOne: () => {
+      const evicted = cached > 0
+      cached -= MAX_BYTES
+      if (evicted) spare += MAX_BYTES
+      return Promise.resolve(evicted)
+    },
+  }
   beforeEach(async () => {
     dir = mkdtempSync(join(tmpdir(), 'bagfs-inflated-'))
-    files = await InflatedFiles.open({ dir, maxBytes: MAX_BYTES })
+    spare = Infinity
+    cached = 0
+    files = await InflatedFiles.open({ dir, maxBytes: MAX_BYTES, room })
     inflations = 0
   })
   afterEach(() => {
@@ -24,7 +38,8 @@ describe('inflated content', () => {
 
   const write =
     (content: string): Inflate =>
-    async (path, { onProgress }) => {
+    async (path, { onProgress, makeRoom }) => {
+      await makeRoom(content.length)
       inflations += 1
       await writeFile(path, content)
       onProgress(content.length)
@@ -39,7 +54,7 @@ describe('inflated content', () => {
 
   it('is made once and kept, also for the next process', async () => {
     for (let round = 0; round < 3; round += 1) {
-      if (round === 2) files = await InflatedFiles.open({ dir, maxBytes: MAX_BYTES })
+      if (round === 2) files = await InflatedFiles.open({ dir, maxBytes: MAX_BYTES, room })
       const source = openFile('a', 'x'.repeat(900))
       expect(await readAll(source)).toBe('x'.repeat(900))
       source.close()
@@ -71,8 +86,38 @@ describe('inflated content', () => {
     const source = openFile('a', 'x'.repeat(900))
     await readAll(source)
     source.close()
-    await InflatedFiles.open({ dir, maxBytes: 100 })
+    await InflatedFiles.open({ dir, maxBytes: 100, room })
     expect(kept()).toBe(0)
+  })
+
+  it('gives way to what the disk has no room for beside it, and then the cache does', async () => {
+    openFile('idle', 'x'.repeat(900)).close()
+    await expect.poll(kept).toBe(1)
+    cached = 2 * MAX_BYTES
+    spare = -MAX_BYTES
+    const source = openFile('wanted', 'y')
+    expect(await readAll(source)).toBe('y')
+    source.close()
+    // The first for what was asked, and the rest since it was still too little.
+    expect({ cached, kept: kept() }).toEqual({ cached: -MAX_BYTES, kept: 1 })
+  })
+
+  it('that the disk has no room for above its floor is refused, but for a little', async () => {
+    spare = 0
+    const little = openFile('little', 'y')
+    expect(await readAll(little)).toBe('y')
+    little.close()
+    let written = 0
+    const endless: Inflate = async (_path, { makeRoom }) => {
+      for (;;) {
+        await makeRoom(1 << 20)
+        written += 1 << 20
+      }
+    }
+    const source = files.open('large', 1 << 30, endless)
+    await expect(source.read(Buffer.alloc(1), 0)).rejects.toMatchObject({ code: 'local-disk-full' })
+    expect(written).toBe(16 << 20)
+    source.close()
   })
 
   it('that cannot be made is an error of its readers, and of no other', async () => {
