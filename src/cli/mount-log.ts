@@ -1,11 +1,16 @@
 import { createHash } from 'node:crypto'
-import { mkdir, open, rename, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { lstat, open, rename } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { makePrivateDirectory } from '../state/private-dir.ts'
 
 /** A log that has grown beyond this is put aside at the next mount; one older log is kept. */
 const LONGEST_LOG_BYTES = 10e6
+
+/** As `a`, but never through a link that has the name. */
+const APPEND = constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND | constants.O_NOFOLLOW
 
 export interface MountLog {
   readonly path: string
@@ -13,14 +18,14 @@ export interface MountLog {
   readonly file: FileHandle
 }
 
-/** Opens the log of a background mount: one file for each mountpoint. Rejects `local-io`. */
+/** Opens the log of a background mount: one file for each mountpoint. Rejects `local-io`, and `usage` where others could put a log. */
 export async function openMountLog(stateDir: string, mountpoint: string): Promise<MountLog> {
   const directory = join(stateDir, 'logs')
   const path = join(directory, logName(mountpoint))
   try {
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await makePrivateDirectory(directory)
     await putAsideWhenLong(path)
-    return { path, file: await open(path, 'a', 0o600) }
+    return { path, file: await open(path, APPEND, 0o600) }
   } catch (error) {
     throw fromFileSystem(error, `Opening the log ${path}`)
   }
@@ -35,7 +40,7 @@ function logName(mountpoint: string): string {
 
 async function putAsideWhenLong(path: string): Promise<void> {
   try {
-    if ((await stat(path)).size > LONGEST_LOG_BYTES) await rename(path, `${path}.old`)
+    if ((await lstat(path)).size > LONGEST_LOG_BYTES) await rename(path, `${path}.old`)
   } catch (error) {
     if (systemErrorCode(error) !== 'ENOENT') throw error
   }

@@ -5,6 +5,7 @@ import type { MountFlags } from '../config/options.ts'
 import { withDefault } from '../config/options.ts'
 import { findDefaultPaths } from '../config/paths.ts'
 import { DriveError } from '../domain/errors.ts'
+import { refuseOpenPath } from '../state/open-path.ts'
 import { chooseAccount } from './account.ts'
 import type { CommandContext } from './context.ts'
 import { checkFuse } from './fuse-requirements.ts'
@@ -24,6 +25,7 @@ export async function planMount(
   const paths = findDefaultPaths()
   const stateDir = resolve(expandHome(flags.stateDir) ?? paths.stateDir)
   const dataDir = localDataDir(flags, paths.localDataDir)
+  await refuseOpenPath(stateDir)
   const drive = {
     ...toDriveSettings(flags, user),
     stateDir,

@@ -1,5 +1,9 @@
+import { constants } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
+
+/** As `w`, but never through a link that has the name. */
+const WRITE_ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
 
 /** Makes the entries of a directory (creations, renames, removals) survive a power cut. */
 export async function syncDirectory(path: string): Promise<void> {
@@ -23,7 +27,7 @@ export async function writeFileAtomic(
 ): Promise<void> {
   const temporary = `${path}.${process.pid}.new`
   try {
-    const file = await open(temporary, 'w', 0o600)
+    const file = await open(temporary, WRITE_ANEW, 0o600)
     try {
       await file.writeFile(data)
       if (options.durable) await file.sync()

@@ -1,4 +1,5 @@
-import { chmodSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { chmodSync, chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -108,3 +109,48 @@ describe.runIf(canActAsOther())('other users of the machine, with --allow-other'
     expect(bench.service.uploads()).toEqual([])
   })
 })
+
+describe.runIf(canActAsOther())(
+  'a state directory that other users of the machine can change',
+  () => {
+    let bench: Bench
+    beforeEach(async () => {
+      bench = await Bench.start()
+      chmodSync(bench.dir, 0o755)
+    })
+    afterEach(async () => {
+      await bench.close()
+    })
+
+    it('is refused with the command that mends it, and no log is written through a link', async () => {
+      const victim = join(bench.dir, 'victim')
+      writeFileSync(victim, 'precious')
+      chmodSync(bench.stateDir, 0o777)
+      const plant = `mkdir logs; chmod 777 logs; ln -s ${victim} logs/${logNameOf(bench.mountpoint)}`
+      expect(await asOther(plant, { cwd: bench.stateDir })).toMatchObject({ code: 0 })
+      const open = await bench.mountBy()
+      expect(open).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('chmod go-w') as string,
+      })
+      chmodSync(bench.stateDir, 0o755)
+      const foreign = await bench.mountBy()
+      expect(foreign.code).toBe(2)
+      expect(foreign.stderr).toContain(`${bench.stateDir}/logs belongs to another user`)
+      chownSync(join(bench.stateDir, 'logs'), 0, 0)
+      chmodSync(join(bench.stateDir, 'logs'), 0o700)
+      const linked = await bench.mountBy()
+      expect(linked.code).toBe(2)
+      expect(linked.stderr).toContain('is a link of another user')
+      expect(readFileSync(victim, 'utf8')).toBe('precious')
+      rmSync(join(bench.stateDir, 'logs'), { recursive: true })
+      expect((await bench.mountBy()).code).toBe(0)
+    })
+  },
+)
+
+/** As the log of a background mount is called. */
+function logNameOf(mountpoint: string): string {
+  const sum = createHash('sha256').update(mountpoint).digest('hex').slice(0, 8)
+  return `${mountpoint.slice(1).replace(/[^\w.]+/g, '-')}-${sum}.log`
+}
