@@ -58,7 +58,7 @@ function openIdle(stateDir: string, facts: FactsStore, log: Logger): Promise<Bag
       new DriveError('unavailable', 'Nothing is downloaded while no drive is mounted.'),
     )
   return BagCache.open(
-    { service: { download }, log, clock: systemClock, facts },
+    { service: { download }, log, clock: systemClock, facts, listedSizes: () => [] },
     {
       dir: join(stateDir, 'cache'),
       maxBytes: Number.MAX_SAFE_INTEGER,

@@ -5,9 +5,10 @@ import { findRuntimeDir } from '../config/runtime-dir.ts'
 import { hasDesktop } from '../config/desktop.ts'
 import { DriveRegistry } from '../control/registry.ts'
 import { ControlServer, type ControlActions } from '../control/server.ts'
-import { BagCache } from '../content/bag-cache.ts'
+import { BagCache, type BagCacheDependencies } from '../content/bag-cache.ts'
 import { systemClock } from '../domain/clock.ts'
 import { canPass, DriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
 import { InflatedFiles } from '../drive/folder/inflated-files.ts'
@@ -95,13 +96,14 @@ async function build(
   const steps = stepListener(log)
   const state = await openState(stateDir, { log, ...steps }, releases)
   const { facts, outbox } = state
-  const cache = await openCache(settings, { service, log, clock, facts }, stateDir, releases)
+  const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
+  const forCache = { service, log, clock, facts, listing }
+  const cache = await openCache(settings, forCache, stateDir, releases)
   const inflated = await InflatedFiles.open({
     dir: join(stateDir, 'inflated'),
     maxBytes: Math.ceil(settings.cacheBytes / INFLATED_SHARE),
     room: cache.room,
   })
-  const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
   const uploader = new Uploader(
     { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...asked(later) },
     { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },
@@ -186,18 +188,22 @@ async function openState(
 
 async function openCache(
   settings: MountSettings,
-  deps: Parameters<typeof BagCache.open>[0],
+  { listing, ...deps }: Omit<BagCacheDependencies, 'listedSizes'> & { readonly listing: Listing },
   stateDir: string,
   releases: Releases,
 ): Promise<BagCache> {
-  const cache = await BagCache.open(deps, {
-    dir: join(stateDir, 'cache'),
-    maxBytes: settings.cacheBytes,
-    minFreeBytes: settings.minFreeBytes,
-    graceMs: 5_000,
-    resumeTries: 5,
-    silenceMs: CONTENT_PATIENCE * settings.timeoutMs,
-  })
+  const listedSizes = (bagId: BagId): readonly number[] => listing.sizesOf(bagId)
+  const cache = await BagCache.open(
+    { ...deps, listedSizes },
+    {
+      dir: join(stateDir, 'cache'),
+      maxBytes: settings.cacheBytes,
+      minFreeBytes: settings.minFreeBytes,
+      graceMs: 5_000,
+      resumeTries: 5,
+      silenceMs: CONTENT_PATIENCE * settings.timeoutMs,
+    },
+  )
   releases.add('cache', () => cache.close())
   return cache
 }

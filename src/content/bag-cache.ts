@@ -29,6 +29,8 @@ export interface BagCacheDependencies {
   readonly log: Logger
   readonly clock: Clock
   readonly facts: FactsAccess
+  /** Sizes in bytes that the listing tells of a bag, one for each of its records that has any. */
+  readonly listedSizes: (bagId: BagId) => readonly number[]
   /** Bytes still free for us on the disk of `dir`; asked of the file system by default. */
   readonly freeBytes?: (dir: string) => Promise<number>
   /** Of the disk of `dir`; measured by default. */
@@ -51,7 +53,7 @@ export interface BagCacheSettings extends BagSettings {
 }
 
 export interface OpenOptions {
-  /** Length as the listing says: a hint, never believed. */
+  /** Length in bytes that readers are told where the service does not tell it in time. */
   readonly listedLength?: number
   /** The reader begins at the start: a download that tells the length may go on at once. */
   readonly fromStart?: boolean
@@ -63,11 +65,18 @@ export interface CopyOptions {
   readonly onProgress?: (copiedBytes: number) => void
 }
 
+export interface HeadOptions {
+  readonly signal?: AbortSignal
+  readonly mustBeSure?: boolean
+}
+
 /** The first bytes of a bag, and what the service said of it, when it was asked just now. */
 export interface BagHead {
   readonly bytes: Uint8Array
   readonly contentType?: string
   readonly fileName?: string
+  /** False when nothing tells yet that these bytes are content. */
+  readonly isSure: boolean
 }
 
 export interface CacheStats {
@@ -212,14 +221,17 @@ export class BagCache {
 
   /**
    * The first bytes of a bag, at most `length`, to find out what it is. Shares a download with
-   * readers; when there are none, it stops as soon as these bytes are here.
+   * readers; when there are none, it stops as soon as these bytes are here. Content in doubt comes once,
+   * unless it `mustBeSure`.
    */
-  async head(bagId: BagId, length: number, signal?: AbortSignal): Promise<BagHead> {
-    const reader = new BagReader(this.#use(bagId), this.#readPace, { isProbe: true })
+  async head(bagId: BagId, length: number, options: HeadOptions = {}): Promise<BagHead> {
+    const { signal, mustBeSure = false } = options
+    const bag = this.#use(bagId)
+    const reader = new BagReader(bag, this.#readPace, { isProbe: true, takesDoubts: !mustBeSure })
     try {
       const bytes = Buffer.alloc(length)
       const count = await reader.read(bytes, 0, signal)
-      return { bytes: bytes.subarray(0, count), ...reader.described }
+      return { bytes: bytes.subarray(0, count), ...reader.described, isSure: !bag.isInDoubt }
     } finally {
       reader.close()
     }
@@ -236,7 +248,7 @@ export class BagCache {
     }
     if (this.#dependencies.facts.get(bagId)?.sha256 === undefined) return 'unknown'
     const bag = this.#use(bagId)
-    const claim = bag.claim()
+    const claim = bag.claim({})
     try {
       return (await bag.isAsKnown()) ? 'good' : 'bad'
     } finally {

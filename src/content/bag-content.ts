@@ -4,6 +4,8 @@ import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Download } from '../service/drive-service.ts'
 import { BagFile } from './bag-file.ts'
+import { Belief, COMPARED_BYTES, mayBeNoContent } from './belief.ts'
+import type { AnswerHead, KnownLengths } from './belief.ts'
 import type { CacheLayout } from './cache-layout.ts'
 import type { CacheSpace } from './cache-space.ts'
 import { ContentHash } from './content-hash.ts'
@@ -26,6 +28,8 @@ export interface ContentDependencies {
   readonly log: Logger
   readonly clock: Clock
   readonly facts: FactsAccess
+  /** Sizes in bytes that the listing tells of a bag, one for each of its records that has any. */
+  readonly listedSizes: (bagId: BagId) => readonly number[]
   readonly layout: CacheLayout
   readonly space: CacheSpace
   readonly background: BackgroundWork
@@ -54,7 +58,10 @@ export class BagContent {
   readonly #dependencies: ContentDependencies
   /** Files whose descriptors somebody may still hold. */
   readonly #superseded: BagFile[] = []
+  readonly #belief = new Belief(() => this.#knownLengths())
   #file: BagFile
+  /** What is here may turn out, at its end, to be no content: nobody is given any of it before. */
+  #isHeld = false
   #hash = new ContentHash()
   #generation = 0
   #isComplete: boolean
@@ -103,9 +110,19 @@ export class BagContent {
     return this.#file.total ?? this.#dependencies.facts.get(this.bagId)?.length
   }
 
+  /** True when all that is here came once, with a length that nothing else tells. */
+  get isInDoubt(): boolean {
+    return this.#belief.doubted !== undefined
+  }
+
+  #isWithheld(takesDoubts: boolean): boolean {
+    return (this.#isHeld && !this.#isComplete) || (this.isInDoubt && !takesDoubts)
+  }
+
   /** How many of the bytes asked for can be given now: all, or those up to the end; or undefined. */
-  lengthHere(wanted: number, position: number): number | undefined {
-    const total = this.length
+  lengthHere(wanted: number, position: number, takesDoubts: boolean): number | undefined {
+    if (this.#isWithheld(takesDoubts)) return undefined
+    const total = this.#belief.doubted ?? this.length
     if (total !== undefined && position >= total) return 0
     const end = Math.min(position + wanted, total ?? Infinity)
     if (!this.#file.ranges.contains(position, end)) return undefined
@@ -115,21 +132,57 @@ export class BagContent {
     return end - position
   }
 
-  /** Compares an answer's head with what is here; throws, and starts over, when they disagree. */
-  takeHead(head: Download): void {
+  /**
+   * Compares an answer's head with what is here and what is known; throws when they disagree. True when
+   * its length is in doubt: then `bodyCame` is to be told.
+   */
+  takeHead(head: Download): boolean {
     const file = this.#file
-    if (differ(file.total, head.totalLength)) {
-      throw this.distrust(
-        `it was ${String(file.total)} bytes long and is ${String(head.totalLength)}`,
-      )
+    const { totalLength } = head
+    const isDoubtful = totalLength !== file.total && this.#belief.doubts(head)
+    if (differ(file.total, totalLength)) {
+      throw this.distrust(`it was ${String(file.total)} bytes long and is ${String(totalLength)}`)
     }
     if (!this.#etagsDiffer && differ(strong(file.etag), strong(head.etag))) {
       // Once. A service whose ETags change with every answer says nothing by them.
       this.#etagsDiffer = true
       throw this.distrust(`its ETag was ${String(file.etag)} and is ${String(head.etag)}`)
     }
-    file.total ??= head.totalLength
+    this.#hold(head)
+    if (!isDoubtful) this.#believe(totalLength ?? this.#knownLengths().ours)
     file.etag = head.etag ?? file.etag
+    return isDoubtful
+  }
+
+  #believe(length: number | undefined): void {
+    if (length === undefined || this.#file.total !== undefined) return
+    // What little came with another length was no content, as a rule.
+    const isOverruled = this.isInDoubt && this.#belief.doubted !== length
+    if (isOverruled && this.#file.ranges.covered <= COMPARED_BYTES) this.dropExcept(0, 0)
+    this.#belief.forget()
+    this.#file.total = length
+  }
+
+  /** What may be no content does not mix with what is. */
+  #hold(head: Download): void {
+    const isHeld = head.totalLength === undefined && mayBeNoContent(head)
+    const isMixed = isHeld !== this.#isHeld && this.#file.ranges.covered > 0
+    this.#isHeld = isHeld
+    if (isMixed) throw this.distrust('answers of different kinds came for it')
+  }
+
+  /** A body came whose length was in doubt, or not told; throws when it is not to be believed, or not yet. */
+  bodyCame(length: number, head: AnswerHead): void {
+    if (length < this.#file.ranges.end) {
+      throw new DriveError('unavailable', `The download ended after ${length} bytes.`)
+    }
+    try {
+      if (!this.#belief.cameWhole(length, head)) throw this.#belief.doubtOf(length)
+      this.#believe(length)
+    } catch (error) {
+      if (this.#isHeld) this.dropExcept(0, 0)
+      throw error
+    }
   }
 
   /** `chunks` are in the file from `position` on. */
@@ -173,6 +226,7 @@ export class BagContent {
   adopt(file: BagFile): void {
     const old = this.#file
     this.#supersede(file)
+    this.#belief.forget()
     if (!old.stored) this.#discard(old)
     this.#isComplete = true
     this.#storing = Promise.resolve()
@@ -203,7 +257,8 @@ export class BagContent {
       await this.#storing
       return file.stored
     }
-    if (file.ranges.covered === 0) return false
+    // What came without a length that is believed may be anything.
+    if (file.ranges.covered === 0 || file.total === undefined) return false
     try {
       await this.#dependencies.background.add(() => file.saveRanges())
       return true
@@ -244,6 +299,15 @@ export class BagContent {
       this.#mismatched(expected, sum)
     }
     return false
+  }
+
+  #knownLengths(): KnownLengths {
+    const { facts, listedSizes } = this.#dependencies
+    const { length, sha256 } = facts.get(this.bagId) ?? {}
+    const listed = listedSizes(this.bagId)
+    // With a sum, the content was written here.
+    if (sha256 !== undefined) return { ours: length, told: listed }
+    return { ours: undefined, told: length === undefined ? listed : [...listed, length] }
   }
 
   get #expectedSum(): string | undefined {
@@ -299,6 +363,7 @@ export class BagContent {
     const old = this.#file
     this.#supersede(this.#emptyFile())
     this.#superseded.pop()
+    this.#belief.forget()
     this.#generation += 1
     old.close()
     this.#host.replaced()

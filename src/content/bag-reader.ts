@@ -39,6 +39,8 @@ export class BagReader {
     pace: ReadPace,
     options: {
       readonly isProbe: boolean
+      /** Takes bytes also while nothing tells that they are content. */
+      readonly takesDoubts?: boolean
       readonly listedLength?: number
       readonly fromStart?: boolean
     },
@@ -48,7 +50,7 @@ export class BagReader {
     this.#pace = pace
     this.#isProbe = options.isProbe
     this.#fromStart = options.fromStart ?? false
-    this.#claim = bag.claim(options.listedLength)
+    this.#claim = bag.claim(options)
   }
 
   /** Media type and file name as the last download's head told them. */

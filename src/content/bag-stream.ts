@@ -6,6 +6,8 @@ import { canPass, DriveError, isDriveError, systemErrorCode } from '../domain/er
 import type { Logger } from '../domain/logger.ts'
 import type { Download, DriveService } from '../service/drive-service.ts'
 import type { BagFile } from './bag-file.ts'
+import { COMPARED_BYTES } from './belief.ts'
+import type { AnswerHead } from './belief.ts'
 import type { DiskPace } from './disk-pace.ts'
 import type { RangeSupport } from './range-support.ts'
 import { Silence } from './silence.ts'
@@ -24,8 +26,11 @@ export interface StreamHost {
   readonly file: BagFile
   /** False when this bag cannot be asked for ranges, whatever the service does for others. */
   readonly mayAskRange: boolean
-  /** Looks at an answer's head; throws when it belongs to other content than what is here. */
-  headArrived(head: Download): void
+  /**
+   * Looks at an answer's head; throws when it belongs to other content than what is here. True when its
+   * length is in doubt.
+   */
+  headArrived(head: Download): boolean
   /** Reserves room where that needs no waiting. */
   makeRoomNow(bytes: number): boolean
   /** Makes and reserves room before a write; resolves false when the stream was stopped meanwhile. */
@@ -38,8 +43,8 @@ export interface StreamHost {
   landed(chunks: readonly Uint8Array[], position: number): void
   /** Bytes that came a second time are not what they were, so neither can be trusted. */
   contradicted(position: number): void
-  /** The body ended as it should, without saying beforehand how long it would be. */
-  lengthShown(total: number): void
+  /** A body came whose length was in doubt or not told, or enough of it; throws when it must come again. */
+  bodyCame(length: number, head: AnswerHead): void
 }
 
 export interface StreamDependencies {
@@ -77,6 +82,8 @@ export class BagStream {
   readonly #silence: Silence
   /** Bytes of this stream that were new. */
   #gained = 0
+  /** What is here up to this position came with an answer that is not believed yet. */
+  #compareTo = 0
 
   constructor(
     host: StreamHost,
@@ -117,7 +124,8 @@ export class BagStream {
       } catch (error) {
         if (this.signal.aborted) return
         this.#silence.failed()
-        if (this.#gained > gained) tries = failures = 0
+        // What came with an answer that is no content is no progress.
+        if (this.#gained > gained && !isDriveError(error, 'bad-answer')) tries = failures = 0
         if (!isNotAsked(error) || this.#gained === 0) tries += 1
         const pauseMs = pauseBefore(failures, error)
         if (tries > this.#settings.resumeTries || !this.#mayGoOn(error)) throw error
@@ -162,7 +170,8 @@ export class BagStream {
 
   async #request(): Promise<void> {
     const { service, support } = this.#dependencies
-    const asked = support.mayAsk && this.#host.mayAskRange ? this.position : 0
+    const from = this.#from()
+    const asked = support.mayAsk && this.#host.mayAskRange ? from : 0
     const head = await service.download(this.#file.bagId, {
       signal: this.signal,
       limits: this.#silence.limits,
@@ -173,13 +182,40 @@ export class BagStream {
     })
     this.#silence.answered()
     try {
-      this.#takeHead(asked, head)
+      const isDoubtful = this.#takeHead(asked, head)
+      if (isDoubtful) await this.#compareHead(head)
+      else if (this.#isDone()) this.stop()
     } catch (error) {
       head.body.destroy()
-      throw error
+      throw toCut(error)
     }
     await this.#receive(head.body)
-    this.#bodyEnded()
+    this.#bodyEnded(head)
+  }
+
+  /** Where to go on. Bytes that came without a length may be no content: the last of them must come again. */
+  #from(): number {
+    const { position } = this
+    const { ranges, total } = this.#file
+    if (total !== undefined || !ranges.contains(position - 1, position)) return position
+    this.#compareTo = position
+    return Math.max(0, position - COMPARED_BYTES)
+  }
+
+  /** Takes the first bytes of content whose length nothing else tells, for the next answer to be compared. */
+  async #compareHead(head: Download): Promise<void> {
+    const { position } = this
+    for await (const chunk of head.body.iterator({ destroyOnReturn: false })) {
+      await this.#take([chunk as Uint8Array])
+      if (this.stopped || this.position - position >= COMPARED_BYTES) break
+    }
+    try {
+      this.#host.bodyCame(head.totalLength ?? this.position, head)
+    } catch (error) {
+      this.position = position
+      throw error
+    }
+    if (this.#file.isWhole || this.#isDone()) this.stop()
   }
 
   /** Resolves at the end of the body. What came before a cut is written before it rejects. */
@@ -207,20 +243,20 @@ export class BagStream {
     if (failure !== undefined) throw toCut(failure)
   }
 
-  #takeHead(asked: number, head: Download): void {
+  #takeHead(asked: number, head: Download): boolean {
     if (head.start > asked) {
       throw new DriveError('bad-answer', 'The service answered another range than was asked for.')
     }
     this.#dependencies.support.note(asked, head)
     this.position = head.start
     this.headSeen = true
-    this.#host.headArrived(head)
-    if (this.#isDone()) this.stop()
+    return this.#host.headArrived(head)
   }
 
   /** True when the stream has nothing left to do that could not be asked for later. */
   #isDone(): boolean {
     if (!this.#dependencies.support.canResume || !this.#host.mayAskRange) return false
+    if (this.position < this.#compareTo) return false
     // The end of the body is next, and leaves the connection fit for another request.
     if (this.position === this.#file.total) return false
     const { ranges } = this.#file
@@ -315,12 +351,22 @@ export class BagStream {
     if (!here.equals(bytes)) this.#host.contradicted(position)
   }
 
-  #bodyEnded(): void {
+  #bodyEnded(head: Download): void {
     const { total } = this.#file
-    if (total === undefined) this.#host.lengthShown(this.position)
+    if (total === undefined) this.#judgeEnd(head)
     else if (this.position < total) {
       const { position } = this
       throw new DriveError('unavailable', `The download ended after ${position} of ${total} bytes.`)
+    }
+  }
+
+  #judgeEnd(head: Download): void {
+    try {
+      this.#host.bodyCame(this.position, head)
+    } catch (error) {
+      // Nothing of what is no content stays.
+      if (isDriveError(error, 'bad-answer')) this.position = head.start
+      throw error
     }
   }
 }

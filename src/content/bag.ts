@@ -26,6 +26,12 @@ export interface BagSettings {
 export interface Claim {
   /** Generation of the bytes that the reader was given; undefined before the first. */
   generation: number | undefined
+  readonly options: ClaimOptions
+}
+
+export interface ClaimOptions {
+  /** Takes bytes also while nothing tells that they are content. */
+  readonly takesDoubts?: boolean
 }
 
 /** One bag in use: its content, the streams that fill it, and those who wait for bytes. */
@@ -41,7 +47,6 @@ export class Bag {
   readonly #scant: ScantRoom
   #headSeen = false
   #rangeRefused = false
-  #listedLength: number | undefined
   #cancelGrace: (() => void) | undefined
   #retiring: Promise<void> | undefined
   #isRetired = false
@@ -83,6 +88,11 @@ export class Bag {
     return this.#content.length
   }
 
+  /** True when what is here came once, and nothing else tells that it is content. */
+  get isInDoubt(): boolean {
+    return this.#content.isInDoubt
+  }
+
   get receivedBytes(): number {
     return this.#content.file.ranges.covered
   }
@@ -102,11 +112,9 @@ export class Bag {
     return this.isComplete && file.stored ? file.path : undefined
   }
 
-  /** `listedLength` is a hint, used until the true length is known. */
-  claim(listedLength?: number): Claim {
-    const claim: Claim = { generation: undefined }
+  claim(options: ClaimOptions): Claim {
+    const claim: Claim = { generation: undefined, options }
     this.#claims.add(claim)
-    this.#listedLength ??= listedLength
     this.#cancelGrace?.()
     this.#cancelGrace = undefined
     return claim
@@ -225,7 +233,7 @@ export class Bag {
         hint: 'Open the file again.',
       })
     }
-    const length = this.#content.lengthHere(wanted, position)
+    const length = this.#content.lengthHere(wanted, position, claim.options.takesDoubts === true)
     if (length !== undefined && length > 0) claim.generation = generation
     return length
   }
@@ -294,10 +302,11 @@ export class Bag {
       get mustSeeHead() {
         return mustSeeHead()
       },
-      isListed: (position) => position < (this.#listedLength ?? 0),
-      headArrived: (head) => {
-        this.#headArrived(head)
+      isListed: (position) => {
+        const listed = this.#dependencies.listedSizes(this.bagId)
+        return listed.length > 0 && position < Math.min(...listed)
       },
+      headArrived: (head) => this.#headArrived(head),
       makeRoomNow: (bytes) => this.#dependencies.space.reserveNow(bytes),
       makeRoom: (stream, bytes) => this.#scant.makeRoom(stream, bytes),
       findRoom: (stream) => this.#scant.findRoom(stream),
@@ -311,8 +320,12 @@ export class Bag {
       contradicted: (position) => {
         throw content.distrust(`the bytes at ${position} differ from those that came before`)
       },
-      lengthShown: (total) => {
-        content.file.total = total
+      bodyCame: (length, head) => {
+        try {
+          content.bodyCame(length, head)
+        } finally {
+          this.#waiters.wake()
+        }
         this.#wake()
       },
       streamEnded: (stream, error) => {
@@ -323,25 +336,13 @@ export class Bag {
     }
   }
 
-  #headArrived(head: Download): void {
-    if (this.#isForeignPage(head)) {
-      throw new DriveError('bad-answer', 'A web page was answered in place of the content.')
-    }
-    this.#content.takeHead(head)
+  #headArrived(head: Download): boolean {
+    const isDoubtful = this.#content.takeHead(head)
     this.contentType = head.contentType
     this.fileName = head.fileName
     this.#headSeen = true
     this.#wake()
-  }
-
-  /**
-   * What a network that wants a login answers to everything: a page that names no file and is not as
-   * long as the content. It would be kept for good.
-   */
-  #isForeignPage({ contentType = '', fileName, totalLength }: Download): boolean {
-    const expected = this.length ?? this.#listedLength
-    const isPage = /^text\/html\b/i.test(contentType) && fileName === undefined
-    return isPage && expected !== undefined && expected !== totalLength
+    return isDoubtful
   }
 
   #streamFailed(stream: BagStream, error: unknown): void {

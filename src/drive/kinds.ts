@@ -1,6 +1,6 @@
 import type { BagCache } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
-import { isDriveError } from '../domain/errors.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
@@ -32,6 +32,7 @@ const CROWD = 8
 const LISTING_PROBES = 64
 /** A bag that could not be probed is a file for this long. */
 const RETRY_MS = 60_000
+const IN_DOUBT = new DriveError('bad-answer', 'What came may not be the content.')
 /** How long a kernel trusts what it was told of a file, and a little more. */
 const TRUSTED_MS = 1_100
 
@@ -43,7 +44,7 @@ export class Kinds {
   readonly #deps: KindsDeps
   /** Probes under way or waiting, by bag; each removes itself. */
   readonly #probes = new Map<BagId, Promise<void>>()
-  /** Bags whose probe failed, why, and when it is tried again; bounded by the listing. */
+  /** Bags whose probe failed or left doubts, why, and when it is tried again; bounded by the listing. */
   readonly #failed = new Map<BagId, { readonly untilMs: number; readonly error: unknown }>()
   /** Bags that showed as the other kind, and until when a kernel may go by that; bounded by the listing. */
   readonly #corrected = new Map<BagId, number>()
@@ -104,6 +105,10 @@ export class Kinds {
     const { bagId } = entry.record
     this.#failed.delete(bagId)
     await this.#probe(entry.record)
+    if (this.#failed.get(bagId)?.error === IN_DOUBT) {
+      this.#failed.delete(bagId)
+      await this.#probe(entry.record, true)
+    }
     const failure = this.#failed.get(bagId)
     // Content that is gone at the service is neither, and nobody will ever know.
     if (failure !== undefined && !isDriveError(failure.error, 'gone')) throw failure.error
@@ -126,12 +131,12 @@ export class Kinds {
   }
 
   /** Undefined when nothing is to be learned. */
-  #probe(record: BagRecord): Promise<void> | undefined {
+  #probe(record: BagRecord, mustBeSure = false): Promise<void> | undefined {
     const { bagId } = record
     if (!this.#isToLearn(record)) return undefined
     let probe = this.#probes.get(bagId)
     if (probe === undefined) {
-      probe = this.#look(record).finally(() => this.#probes.delete(bagId))
+      probe = this.#look(record, mustBeSure).finally(() => this.#probes.delete(bagId))
       this.#probes.set(bagId, probe)
     }
     return probe
@@ -143,12 +148,16 @@ export class Kinds {
     return (this.#failed.get(bagId)?.untilMs ?? 0) <= this.#deps.clock.now()
   }
 
-  async #look({ bagId, name }: BagRecord): Promise<void> {
+  async #look({ bagId, name }: BagRecord, mustBeSure: boolean): Promise<void> {
     await this.#turn()
     try {
-      const head = await this.#deps.cache.head(bagId, HEAD_BYTES, this.#abort.signal)
-      const { bytes, contentType, fileName } = head
-      this.set(bagId, kindFromHead({ bytes, contentType, fileName, recordName: name }))
+      const { signal } = this.#abort
+      const head = await this.#deps.cache.head(bagId, HEAD_BYTES, { signal, mustBeSure })
+      const { bytes, contentType, fileName, isSure } = head
+      const kind = kindFromHead({ bytes, contentType, fileName, recordName: name })
+      // What is no zip may be no content either.
+      if (kind === 'file' && !isSure) throw IN_DOUBT
+      this.set(bagId, kind)
       this.#failed.delete(bagId)
       this.#deps.onKind(name)
     } catch (error) {

@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { canPass, DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import type { StoredListing } from '../state/listing-store.ts'
@@ -88,6 +89,12 @@ export class Listing {
 
   current(): ListingSnapshot | undefined {
     return this.#snapshot
+  }
+
+  /** Sizes in bytes that the last listing tells of a bag: one for each of its records that has any. */
+  sizesOf(bagId: BagId): readonly number[] {
+    const records = this.#snapshot?.index.recordsOf(bagId) ?? []
+    return records.flatMap(({ size }) => (size === undefined ? [] : [size]))
   }
 
   /**

@@ -47,8 +47,13 @@ export class DriveInProcess {
     const service = createHttpService(base, { baseUrl: home.url, token: home.token, retries: 1 })
     const facts = await FactsStore.open(base, { dir })
     const outbox = await Outbox.open(base, { dir: join(dir, 'outbox') })
+    const kindOf = (bagId: Parameters<FactsStore['get']>[0]) => facts.get(bagId)?.kind
+    const listing = await Listing.open(
+      { ...base, service, store: new ListingStore(dir), kindOf },
+      { ttlMs: 60_000, waitMs: 1_000 },
+    )
     const cache = await BagCache.open(
-      { ...base, service, facts },
+      { ...base, service, facts, listedSizes: (bagId) => listing.sizesOf(bagId) },
       {
         dir: join(dir, 'cache'),
         maxBytes: 1e8,
@@ -63,11 +68,6 @@ export class DriveInProcess {
       maxBytes: 1e7,
       room: cache.room,
     })
-    const kindOf = (bagId: Parameters<FactsStore['get']>[0]) => facts.get(bagId)?.kind
-    const listing = await Listing.open(
-      { ...base, service, store: new ListingStore(dir), kindOf },
-      { ttlMs: 60_000, waitMs: 1_000 },
-    )
     const later: { drive?: Drive } = {}
     const folders = (): Drive['folders'] => {
       if (later.drive === undefined) throw new Error('The drive is not built yet.')

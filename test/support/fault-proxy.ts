@@ -40,6 +40,12 @@ export interface Fault {
   readonly noRanges?: boolean
   /** Sends the answer chunked, without Content-Length. */
   readonly noLength?: boolean
+  /** Sends the answer with neither length nor chunks: it ends with the connection, after so many bytes. */
+  readonly endsWithConnection?: { readonly after: number }
+  /** Answers 200 without a length and without an end, at this pace. */
+  readonly endless?: { readonly bytesPerSecond: number }
+  /** Set in the head of the answer; an empty one is taken away. */
+  readonly headers?: Readonly<Record<string, string>>
   /** The answer's body has another byte at this offset; its length is right. */
   readonly wrongByteAt?: number
 }
@@ -233,6 +239,10 @@ function serve(passage: Passage): void {
     })
     return
   }
+  if (fault.endless !== undefined) {
+    answerForEver(passage.response, fault.endless.bytesPerSecond)
+    return
+  }
   const answer = fault.html === true ? pageAnswer() : fault.answer
   if (answer === undefined && fault.silence !== true) {
     forward(passage)
@@ -247,6 +257,19 @@ function serve(passage: Passage): void {
 
 function pageAnswer(): NonNullable<Fault['answer']> {
   return { status: 200, headers: { 'content-type': 'text/html; charset=utf-8' }, body: PAGE }
+}
+
+const TICK_MS = 20
+
+function answerForEver(response: http.ServerResponse, bytesPerSecond: number): void {
+  const piece = Buffer.alloc(Math.max(1, (bytesPerSecond * TICK_MS) / 1000), 'endless ')
+  response.writeHead(200, { 'content-type': 'application/octet-stream' })
+  const timer = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(piece)
+  }, TICK_MS)
+  response.once('close', () => {
+    clearInterval(timer)
+  })
 }
 
 function forward({ target, agent, request, response, fault, seen, changed }: Passage): void {
@@ -296,6 +319,10 @@ function forward({ target, agent, request, response, fault, seen, changed }: Pas
       return
     }
     const passOn = (): void => {
+      if (fault.endsWithConnection !== undefined) {
+        response.useChunkedEncodingByDefault = false
+        response.shouldKeepAlive = false
+      }
       response.writeHead(answer.statusCode ?? 502, harmedHeaders(answer.headers, fault))
       response.flushHeaders()
       answer.on('data', (chunk: Buffer) => (seen.answerBytes += chunk.length))
@@ -312,14 +339,15 @@ function forward({ target, agent, request, response, fault, seen, changed }: Pas
 
 function harmedHeaders(
   original: http.IncomingHttpHeaders,
-  { noRanges, noLength, wrongLength }: Fault,
+  { noRanges, noLength, wrongLength, endsWithConnection, headers: changed = {} }: Fault,
 ): http.OutgoingHttpHeaders {
-  const headers = { ...original }
+  const kept = Object.entries({ ...original, ...changed }).filter(([, value]) => value !== '')
+  const headers: http.OutgoingHttpHeaders = Object.fromEntries(kept)
   // These are between two neighbours; this proxy has its own.
   delete headers.connection
   delete headers['transfer-encoding']
   if (noRanges === true) delete headers['accept-ranges']
-  if (noLength === true) delete headers['content-length']
+  if (noLength === true || endsWithConnection !== undefined) delete headers['content-length']
   const length = headers['content-length']
   if (wrongLength === undefined || length === undefined) return headers
   return { ...headers, 'content-length': String(Math.max(0, Number(length) + wrongLength)) }
@@ -332,8 +360,10 @@ function relay(
   fault: Fault,
   endClient: () => void,
 ): void {
-  const limit = Math.min(fault.cutResponseAfter ?? Infinity, fault.stallResponseAfter ?? Infinity)
-  const isCut = limit === fault.cutResponseAfter
+  const { cutResponseAfter, stallResponseAfter = Infinity, endsWithConnection } = fault
+  const cutAfter = Math.min(cutResponseAfter ?? Infinity, endsWithConnection?.after ?? Infinity)
+  const limit = Math.min(cutAfter, stallResponseAfter)
+  const isCut = limit === cutAfter
   let left = limit
   let passed = 0
   const stop = (): void => {

@@ -57,6 +57,7 @@ describe('a cut download', () => {
   ])('starts over from nothing when the %s changed meanwhile', async (_what, fault) => {
     const { cache, service } = await setUp({ etag: '"one"' })
     service.contents.set(A, bytesOf(300_000, 5))
+    service.listed.set(A, [300_000, 400_000])
     service.faults.push({ cutAfter: 100_000, content: bytesOf(300_000, 1) }, fault, fault)
     const reader = cache.open(A)
     const all = await readSome(reader, 0, 400_000)
@@ -93,6 +94,10 @@ describe('a cut download', () => {
     const { cache, service } = await setUp()
     const content = bytesOf(300_000)
     service.contents.set(A, content)
+    service.listed.set(
+      A,
+      Array.from({ length: 20 }, (_, more) => 300_000 + more),
+    )
     for (let more = 0; more < 20; more += 1) {
       service.faults.push({ cutAfter: 50_000, totalLength: 300_000 + more })
     }
@@ -118,7 +123,7 @@ describe('a far seek', () => {
     const { cache, service } = await setUp()
     const content = bytesOf(60 * MIB)
     service.contents.set(A, content)
-    const reader = cache.open(A, { listedLength: content.length })
+    const reader = cache.open(A)
     const end = content.length
     expect((await readSome(reader, end - 1000, 2000)).equals(content.subarray(end - 1000))).toBe(
       true,
@@ -130,10 +135,11 @@ describe('a far seek', () => {
     reader.close()
   })
 
-  it('learns the length first when nothing is known, and then fetches only the end', async () => {
+  it('learns the length first when it may be past the end, and then fetches only the end', async () => {
     const { cache, service } = await setUp({ announcesRanges: true })
     const content = bytesOf(60 * MIB)
     service.contents.set(A, content)
+    service.listed.set(A, [10, content.length])
     const reader = cache.open(A)
     const start = content.length - 1000
     expect((await readSome(reader, start, 1000)).equals(content.subarray(start))).toBe(true)
@@ -145,7 +151,8 @@ describe('a far seek', () => {
   it('past the end is the end', async () => {
     const { cache, service } = await setUp()
     service.contents.set(A, bytesOf(1000))
-    const reader = cache.open(A, { listedLength: 99_000_000 })
+    service.listed.set(A, [99_000_000])
+    const reader = cache.open(A)
     expect(await readSome(reader, 50_000_000, 10)).toHaveLength(0)
     expect(await readAll(reader)).toHaveLength(1000)
   })
@@ -175,7 +182,7 @@ describe('a far seek', () => {
     const content = bytesOf(40 * MIB)
     service.contents.set(A, content)
     service.closeGate(0)
-    const reader = cache.open(A, { listedLength: content.length })
+    const reader = cache.open(A)
     const reads = [0, 8, 16, 24, 32, 39].map((at) => readSome(reader, at * MIB, 1000))
     await vi.waitFor(() => {
       expect(service.requests).toHaveLength(3)

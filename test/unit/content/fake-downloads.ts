@@ -34,6 +34,11 @@ export interface Fault {
   readonly totalLength?: number
   readonly etag?: string
   readonly content?: Uint8Array
+  readonly contentType?: string
+  /** Null for an answer that names no file. */
+  readonly fileName?: string | null
+  /** Tells no length. */
+  readonly length?: false
 }
 
 export interface SourceOptions {
@@ -62,6 +67,8 @@ function begin({ before, error }: Fault, { onBegin, limits }: DownloadOptions): 
 export class FakeDownloads implements Pick<DriveService, 'download'> {
   readonly requests: Request[] = []
   readonly contents = new Map<BagId, Uint8Array>()
+  /** What the listing tells of a bag, where that is not its length. */
+  readonly listed = new Map<BagId, readonly number[]>()
   readonly #options: SourceOptions
   /** Faults of the coming answers, in order. */
   readonly faults: (Fault | undefined)[] = []
@@ -71,6 +78,11 @@ export class FakeDownloads implements Pick<DriveService, 'download'> {
 
   constructor(options: SourceOptions = {}) {
     this.#options = options
+  }
+
+  listedSizes(bagId: BagId): readonly number[] {
+    const length = this.contents.get(bagId)?.length
+    return this.listed.get(bagId) ?? (length === undefined ? [] : [length])
   }
 
   /** Bodies hold back the bytes from `position` on until `openGate`. */
@@ -108,13 +120,13 @@ export class FakeDownloads implements Pick<DriveService, 'download'> {
       objectMode: false,
     })
     request.body = body
-    const told = this.#options.length === false ? undefined : content.length
+    const tellsLength = this.#options.length !== false && fault.length !== false
     return {
       start,
-      totalLength: fault.totalLength ?? told,
+      totalLength: fault.totalLength ?? (tellsLength ? content.length : undefined),
       acceptsRanges: start > 0 || this.#options.announcesRanges === true,
-      contentType: 'application/octet-stream',
-      fileName: `${bagId}.bin`,
+      contentType: fault.contentType ?? 'application/octet-stream',
+      fileName: fault.fileName === null ? undefined : `${bagId}.bin`,
       etag: fault.etag ?? this.#options.etag,
       body,
     }
@@ -273,6 +285,7 @@ export async function setUp(options: SetupOptions = {}): Promise<Setup> {
     clock,
     facts,
     log,
+    listedSizes: (bagId) => service.listedSizes(bagId),
     ...(options.freeBytes !== undefined && { freeBytes: options.freeBytes }),
     ...(options.readPace !== undefined && { readPace: options.readPace }),
   }

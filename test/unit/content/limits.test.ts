@@ -342,7 +342,7 @@ describe('after a crash', () => {
     const { cache, service, dir } = await setUp({ announcesRanges: true })
     const content = bytesOf(20 * MIB)
     service.contents.set(A, content)
-    const reader = cache.open(A, { listedLength: content.length })
+    const reader = cache.open(A)
     await readSome(reader, 15 * MIB, 10)
     await readAll(reader, MIB)
     reader.close()

@@ -42,7 +42,7 @@ it('reads a bag of the real service over HTTP: in parts, as a whole, and from di
   const facts = new MemoryFacts()
   facts.learn(bagId, { sha256: sha256(content) })
   const cache = await BagCache.open(
-    { service, log: silentLogger, clock: systemClock, facts },
+    { service, log: silentLogger, clock: systemClock, facts, listedSizes: () => [content.length] },
     {
       dir: join(dir, 'cache'),
       maxBytes: 1e9,

@@ -85,8 +85,13 @@ async function open(
   })
   const facts = await FactsStore.open(base, { dir })
   const outbox = await Outbox.open({ ...base, ...steps }, { dir: join(dir, 'outbox') })
+  const store = new ListingStore(dir)
+  const listing = await Listing.open(
+    { ...base, service: http, store },
+    { ttlMs: 1_000, waitMs: 100 },
+  )
   const content = await BagCache.open(
-    { ...base, service: http, facts },
+    { ...base, service: http, facts, listedSizes: (bagId) => listing.sizesOf(bagId) },
     {
       dir: join(dir, 'cache'),
       maxBytes: 1e8,
@@ -95,11 +100,6 @@ async function open(
       resumeTries: 1,
       silenceMs: 30_000,
     },
-  )
-  const store = new ListingStore(dir)
-  const listing = await Listing.open(
-    { ...base, service: http, store },
-    { ttlMs: 1_000, waitMs: 100 },
   )
   const isShown = (bagId: BagId): boolean =>
     buildTree(listing.current()?.index, outbox.intents()).usesOf(bagId) > 0

@@ -1,0 +1,97 @@
+import { DriveError } from '../domain/errors.ts'
+import type { Download } from '../service/drive-service.ts'
+
+/** Of content that must come twice, so many bytes are compared; an answer that is no content is shorter. */
+export const COMPARED_BYTES = 64 * 1024
+
+/** What is known of a bag's content without asking for it; lengths in bytes. */
+export interface KnownLengths {
+  /** Length of what was uploaded from here: no other content can be the bag's. */
+  readonly ours: number | undefined
+  /** Lengths that it may have: those that the listing tells, and one that was believed before. */
+  readonly told: readonly number[]
+}
+
+/** What an answer's head tells of its body. */
+export type AnswerHead = Pick<Download, 'totalLength' | 'contentType' | 'fileName'>
+
+/**
+ * A body is content; or it is in doubt, and must come a second time; or it is something else that the
+ * service, or a network before it, had to say.
+ */
+type Verdict = 'content' | 'doubtful' | 'other'
+
+/**
+ * What counts as a bag's content: a body as long as the listing says or as what we uploaded, or one that
+ * came twice the same. JSON and pages must be as long, since an error comes twice the same too.
+ */
+export class Belief {
+  readonly #known: () => KnownLengths
+  #doubted: number | undefined
+
+  constructor(known: () => KnownLengths) {
+    this.#known = known
+  }
+
+  /** A length that came once and that nothing else tells; undefined when nothing is in doubt. */
+  get doubted(): number | undefined {
+    return this.#doubted
+  }
+
+  /**
+   * Looks at a head: true when the body's length is in doubt, to be settled by `cameWhole`; false when it
+   * is believed, or not told. Throws `bad-answer` for what is no content.
+   */
+  doubts(head: AnswerHead): boolean {
+    if (head.totalLength === undefined) return false
+    const verdict = this.#judge(head.totalLength, head)
+    if (verdict === 'other') throw noContent(head, head.totalLength)
+    return verdict === 'doubtful'
+  }
+
+  /**
+   * A body of that length came, or as much of it as is compared. True when it is believed; false when it
+   * has to come once more. Throws `bad-answer` for what is no content.
+   */
+  cameWhole(length: number, head: AnswerHead): boolean {
+    const verdict = this.#judge(length, head)
+    if (verdict === 'other') throw noContent(head, length)
+    const isBelieved = verdict === 'content' || this.#doubted === length
+    this.#doubted = isBelieved ? undefined : length
+    return isBelieved
+  }
+
+  /** What came is not there any more. */
+  forget(): void {
+    this.#doubted = undefined
+  }
+
+  /** The error of content that has to come once more. */
+  doubtOf(length: number): DriveError {
+    const told = this.#known().told.join(' or ')
+    const instead = told === '' ? 'nothing else tells its length' : `${told} are known`
+    return new DriveError('unavailable', `The content came with ${length} bytes, and ${instead}.`)
+  }
+
+  #judge(length: number, head: AnswerHead): Verdict {
+    const { ours, told } = this.#known()
+    if (ours !== undefined) return length === ours ? 'content' : 'other'
+    if (told.includes(length)) return 'content'
+    return mayBeNoContent(head) ? 'other' : 'doubtful'
+  }
+}
+
+/** Types that services and proxies say things in. Content comes with the name of its file, as a rule. */
+export function mayBeNoContent({ contentType, fileName }: AnswerHead): boolean {
+  const [group, type = ''] = (contentType?.split(';')[0] ?? '').trim().toLowerCase().split('/')
+  const isText = group === 'application' || group === 'text'
+  return fileName === undefined && isText && /\b(json|html|xml)$/.test(type)
+}
+
+function noContent({ contentType }: AnswerHead, length: number): DriveError {
+  const type = contentType === undefined ? '' : ` of type ${contentType}`
+  return new DriveError(
+    'bad-answer',
+    `The service answered ${length} bytes${type} in place of the content.`,
+  )
+}

@@ -1,0 +1,128 @@
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Fault } from '../support/fault-proxy.ts'
+import { canMount } from '../support/fuse.ts'
+import { Bench } from '../support/mounted-drive.ts'
+
+const DOWNLOAD = { path: /download/ }
+const ARRIVAL = { timeout: 45_000, interval: 200 }
+const FAILED = /Input\/output error/
+
+let bench: Bench
+beforeEach(async () => {
+  bench = await Bench.start()
+})
+afterEach(async () => {
+  await bench.close()
+})
+
+const DETAIL = JSON.stringify({ detail: 'Storage is not ready.' })
+const JSON_TYPE = 'application/json'
+const answerOf = (type: string, body: string, more: Record<string, string> = {}): Fault => ({
+  answer: { status: 200, headers: { 'content-type': type, ...more }, body },
+})
+const withLength = (body: string): Record<string, string> => ({
+  'content-length': String(Buffer.byteLength(body)),
+})
+const PAGE = `<!doctype html><title>Log in</title>${'<p>Hello.</p>'.repeat(9_000)}`
+
+/** What a service, or a network before it, answers with status 200 in place of content. */
+const ANSWERS: readonly { readonly what: string; readonly fault: Fault }[] = [
+  { what: 'an error as JSON', fault: answerOf(JSON_TYPE, DETAIL, withLength(DETAIL)) },
+  { what: 'a long page without a length', fault: answerOf('text/html; charset=utf-8', PAGE) },
+]
+
+const NAMES = ['read.bin', 'renamed.bin', 'longer.bin', 'moved.bin', 'probed', 'changed', 'put.bin']
+
+describe.runIf(canMount())('an answer that is no content', () => {
+  it.each(ANSWERS)(
+    'takes the place of none, and none is deleted for it: $what',
+    async ({ fault }) => {
+      const { service } = bench
+      const contents = new Map(NAMES.map((name) => [name, randomBytes(150_000)]))
+      for (const [name, content] of contents) await service.upload(name, content)
+      const drive = await bench.mount('--timeout', '2s', '--folder-settle', '100ms')
+      await drive.sh('mkdir F; echo in > F/in.txt')
+      await expect.poll(() => service.uploads().length, ARRIVAL).toBe(NAMES.length + 1)
+      const before = service.deletes()
+      const remove = service.proxy.add({ match: DOWNLOAD, fault })
+      await drive.sh('ls -l')
+      const changes = [
+        ...['cat read.bin >/dev/null', 'head -c 10 read.bin', 'mv renamed.bin new.bin'],
+        ...['echo more >>longer.bin', 'mv moved.bin F/', 'echo more >>changed', 'mv probed new'],
+        ...["python3 -c \"open('put.bin', 'r+').write('x')\"", 'cp read.bin F/copy.bin'],
+      ]
+      await Promise.all(
+        changes.map(async (change) => {
+          expect((await drive.fails(change)).stderr, change).toMatch(FAILED)
+        }),
+      )
+      expect(service.deletes()).toBe(before)
+      remove()
+      await drive.sh('rm -f F/copy.bin')
+      // The first reader after a service that lied may be told that the content changed.
+      for (const [name, content] of contents) {
+        await expect.poll(() => drive.sh(`cat ${name} >/dev/null && echo read`)).toBe('read\n')
+        expect(await drive.sh(`stat -c %s ${name}`)).toBe('150000\n')
+        expect((await service.contentOf(name)).equals(content), name).toBe(true)
+        writeFileSync(join(bench.dir, 'expected'), content)
+        await drive.sh(`cmp ${name} ${join(bench.dir, 'expected')}`)
+      }
+    },
+  )
+
+  it('is told from files that are of the same type', async () => {
+    const { service } = bench
+    const json = JSON.stringify({ detail: 'x'.repeat(5_000) })
+    const page = `<html>${'x'.repeat(5_000)}`
+    const drive = await bench.mount('--listing-ttl', '50ms')
+    for (const noLength of [false, true]) {
+      const content = `${page}${noLength}`
+      await service.upload('data.json', json)
+      await service.upload('page.html', content)
+      await expect.poll(() => drive.sh('ls')).toBe('data.json\npage.html\n')
+      const type = { 'content-disposition': '', 'content-type': JSON_TYPE }
+      service.proxy.add({ match: DOWNLOAD, fault: { noLength, headers: type } })
+      expect(await drive.sh('cat data.json')).toBe(json)
+      await drive.sh('mv page.html moved.html; echo more >>data.json')
+      service.proxy.clear()
+      const stored = { 'data.json': `${json}more\n`, 'moved.html': content }
+      await expect.poll(() => service.contents().catch(String), ARRIVAL).toEqual(stored)
+      await drive.sh('rm *')
+    }
+  })
+})
+
+describe.runIf(canMount())('a body that ends with the connection, too early', () => {
+  it.each([false, true])(
+    'is not taken for all of the content (no ranges: %s)',
+    async (noRanges) => {
+      const { service } = bench
+      const names = ['read.bin', 'renamed.bin', 'longer.bin', 'moved.bin']
+      const contents = new Map(names.map((name) => [name, randomBytes(300_000)]))
+      for (const [name, content] of contents) await service.upload(name, content)
+      const drive = await bench.mount()
+      await drive.sh('mkdir F')
+      const uses = ['cat read.bin >/dev/null', 'mv renamed.bin new.bin', 'echo more >>longer.bin']
+      for (const use of [...uses, 'mv moved.bin F/']) {
+        const fault = { noRanges, endsWithConnection: { after: 100_000 } }
+        const remove = service.proxy.add({ match: DOWNLOAD, times: 1, fault })
+        await drive.sh(use)
+        remove()
+      }
+      const content = (name: string): Buffer => contents.get(name) ?? Buffer.of()
+      const longer = Buffer.concat([content('longer.bin'), Buffer.from('more\n')])
+      expect((await service.contentOf('new.bin')).equals(content('renamed.bin'))).toBe(true)
+      expect((await service.contentOf('longer.bin')).equals(longer)).toBe(true)
+      for (const [path, bytes] of [
+        ['read.bin', content('read.bin')],
+        ['F/moved.bin', content('moved.bin')],
+      ] as const) {
+        writeFileSync(join(bench.dir, 'expected'), bytes)
+        await drive.sh(`cmp ${path} ${join(bench.dir, 'expected')}`)
+      }
+    },
+  )
+})

@@ -1,0 +1,188 @@
+import { readdirSync } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { bytesOf, cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
+import type { Fault } from './fake-downloads.ts'
+
+afterEach(cleanUp)
+
+const A = id('a')
+const SIZE = 300_000
+const ERROR = Buffer.from(JSON.stringify({ detail: 'Storage is not ready.' }))
+const JSON_TYPE: Fault = { contentType: 'application/json', fileName: null }
+const failures = (fault: Fault, count = 9): Fault[] => new Array<Fault>(count).fill(fault)
+
+describe('a body that is not as long as the listing says', () => {
+  it('is believed when it comes a second time, and then for ever', async () => {
+    const { cache, service, facts } = await setUp()
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.listed.set(A, [SIZE + 5, 10])
+    const reader = cache.open(A)
+    expect(await reader.length()).toBe(SIZE)
+    expect((await readAll(reader)).equals(content)).toBe(true)
+    expect(service.requests.map(({ start }) => start)).toEqual([0, 0])
+    expect(facts.get(A)).toEqual({ length: SIZE })
+  })
+
+  it('is not believed when the next is another, and nobody is given any of it', async () => {
+    const { cache, service, facts, dir } = await setUp({ announcesRanges: true })
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.faults.push({ content: ERROR }, { content: Buffer.from(ERROR).reverse() })
+    const target = join(dir, 'copy')
+    expect(await cache.copyTo(A, target)).toBe(SIZE)
+    expect((await readFile(target)).equals(content)).toBe(true)
+    expect(facts.get(A)).toEqual({ length: SIZE })
+  })
+
+  it('is an error, and no copy, as long as no two are the same', async () => {
+    const { cache, service, facts, dir } = await setUp()
+    service.contents.set(A, bytesOf(SIZE))
+    for (let each = 0; each < 9; each += 1) service.faults.push({ content: bytesOf(50, each) })
+    const target = join(dir, 'copy')
+    await expect(cache.copyTo(A, target)).rejects.toMatchObject({ code: 'corrupt' })
+    await expect(stat(target)).rejects.toMatchObject({ code: 'ENOENT' })
+    expect(cache.isComplete(A)).toBe(false)
+    expect(facts.get(A)).toBeUndefined()
+  })
+
+  it('is never believed when it was written here', async () => {
+    const { cache, service, facts } = await setUp()
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    facts.learn(A, { length: SIZE, sha256: sha256(content) })
+    service.listed.set(A, [50])
+    service.faults.push(...failures({ content: bytesOf(50) }, 4))
+    const reader = cache.open(A)
+    await expect(readSome(reader, 0, 10)).rejects.toMatchObject({ code: 'bad-answer' })
+    expect((await readAll(reader)).equals(content)).toBe(true)
+  })
+
+  it('tells a probe what it is, and nothing of it is remembered', async () => {
+    const { cache, service, facts, reopen, dir } = await setUp({ chunkBytes: 10 })
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    for (const fault of [{ content: ERROR }, { content: ERROR, length: false } as const]) {
+      service.faults.push(fault)
+      const head = await cache.head(A, 512)
+      expect(Buffer.from(head.bytes)).toEqual(ERROR)
+      expect(head.isSure).toBe(false)
+      await vi.waitFor(() => {
+        expect(cache.stats()).toMatchObject({ bags: 0, downloads: [] })
+      })
+    }
+    expect(service.requests).toHaveLength(2)
+    expect(facts.get(A)).toBeUndefined()
+    await cache.close()
+    expect(readdirSync(join(dir, 'cache', 'v1', 'aa'))).toEqual([])
+    const head = await (await reopen()).head(A, 512)
+    expect(head.isSure).toBe(true)
+    expect(head.bytes).toEqual(content.subarray(0, 512))
+  })
+
+  it('is asked for again by a probe that must be sure', async () => {
+    const { cache, service } = await setUp()
+    service.contents.set(A, bytesOf(SIZE))
+    service.faults.push({ content: ERROR })
+    const head = await cache.head(A, 512, { mustBeSure: true })
+    expect(head).toMatchObject({ isSure: true, bytes: bytesOf(512) })
+  })
+})
+
+describe('an answer of a type that errors have', () => {
+  it.each([
+    ['JSON', JSON_TYPE],
+    ['JSON without a length', { ...JSON_TYPE, length: false }],
+    ['a page', { ...JSON_TYPE, contentType: 'text/html; charset=utf-8' }],
+    ['a problem', { ...JSON_TYPE, contentType: 'application/problem+json' }],
+  ] as const)('%s, is no content, however often it comes', async (_what, type) => {
+    const { cache, service, facts } = await setUp()
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.faults.push(...failures({ ...type, content: ERROR }, 4))
+    const reader = cache.open(A)
+    await expect(readSome(reader, 0, 10)).rejects.toMatchObject({ code: 'bad-answer' })
+    expect(service.requests).toHaveLength(4)
+    expect(facts.get(A)).toBeUndefined()
+    expect((await readAll(reader)).equals(content)).toBe(true)
+  })
+
+  it('is content when it is as long as listed', async () => {
+    for (const length of [undefined, false] as const) {
+      const { cache, service } = await setUp()
+      const content = bytesOf(SIZE)
+      service.contents.set(A, content)
+      service.faults.push({ ...JSON_TYPE, ...(length === false && { length }) })
+      expect((await readAll(cache.open(A))).equals(content)).toBe(true)
+      expect(service.requests).toHaveLength(1)
+    }
+  })
+
+  it('is given to nobody before its length is known', async () => {
+    const { cache, service } = await setUp()
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.closeGate(100_000)
+    service.faults.push({ ...JSON_TYPE, length: false })
+    const reader = cache.open(A)
+    const all = readAll(reader)
+    await vi.waitFor(() => {
+      expect(service.requests[0]?.sent).toBe(100_000)
+    })
+    expect(reader.readNow(Buffer.alloc(10), 0)).toBeUndefined()
+    service.openGate()
+    expect((await all).equals(content)).toBe(true)
+  })
+
+  it('does not mix with content that is here', async () => {
+    const { cache, service } = await setUp({ ranges: false })
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.faults.push(
+      { cutAfter: 100_000 },
+      ...failures({ ...JSON_TYPE, length: false, content: ERROR }, 2),
+    )
+    const all = await readAll(cache.open(A), 1_000_000)
+    expect(all.equals(content)).toBe(true)
+  })
+})
+
+describe('a body without a length that ends before the listed one', () => {
+  it.each([true, false])('goes on where it ended (ranges: %s)', async (ranges) => {
+    const { cache, service, facts } = await setUp({ ranges, length: false })
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.faults.push({ endAfter: 100_000 })
+    expect((await readAll(cache.open(A))).equals(content)).toBe(true)
+    expect(service.requests[1]?.start).toBe(100_000 - 64 * 1024)
+    expect(facts.get(A)).toEqual({ length: SIZE })
+  })
+
+  it('is not joined to what comes next, when that does not fit', async () => {
+    const { cache, service } = await setUp({ ranges: true })
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.faults.push({ content: bytesOf(100_000, 9), length: false })
+    expect((await readSome(cache.open(A), 0, SIZE)).equals(content)).toBe(true)
+  })
+
+  it.each([true, false])('is whole when it ends there again (ranges: %s)', async (ranges) => {
+    const { cache, service, facts } = await setUp({ ranges, length: false })
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.listed.set(A, [SIZE + 1])
+    expect((await readAll(cache.open(A))).equals(content)).toBe(true)
+    expect(facts.get(A)).toEqual({ length: SIZE })
+  })
+
+  it('is not kept for the next process', async () => {
+    const { cache, service, reopen } = await setUp({ length: false })
+    service.contents.set(A, bytesOf(SIZE))
+    service.closeGate(100_000)
+    await readSome(cache.open(A), 0, 100_000)
+    await cache.close()
+    expect((await reopen()).stats()).toMatchObject({ bytes: 0, bags: 0 })
+  })
+})
