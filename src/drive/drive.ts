@@ -3,6 +3,7 @@ import type { BagId, HandleId, NodeId } from '../domain/ids.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry, SpaceReport } from './attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ROOT } from './nodes.ts'
+import type { RoomHolder } from './room.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
 import type { Created, OpenOptions, Subtree } from './subtree.ts'
@@ -193,6 +194,11 @@ export class Drive {
   /** Undefined before the service has ever told. */
   async space(): Promise<SpaceReport | undefined> {
     return this.#parts.space.report()
+  }
+
+  /** What takes room of the account and is no change that waits, the largest first. */
+  roomHolders(): readonly RoomHolder[] {
+    return this.#parts.space.holders()
   }
 
   listExtended(node: NodeId): readonly string[] {

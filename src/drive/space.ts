@@ -27,7 +27,6 @@ export class Space {
   #waiting: number | undefined
   /** Those that hold something. */
   readonly #groups = new Set<RoomGroup>()
-  #taken = 0
 
   constructor(deps: SpaceDeps, settings: { readonly ttlMs: number; readonly account?: Account }) {
     this.#deps = deps
@@ -40,11 +39,6 @@ export class Space {
   /** To be called when the outbox changed. */
   outboxChanged(): void {
     this.#waiting = undefined
-  }
-
-  /** Takes room for `bytes` more of a file in a folder (negative gives back), unchecked. */
-  take(bytes: number): void {
-    this.#taken += bytes
   }
 
   /** Room for content that is sent by itself; `name` tells what it is called now. */
@@ -93,7 +87,7 @@ export class Space {
   freeFor(group: RoomGroup | undefined): number | undefined {
     if (this.#account === undefined) return undefined
     this.#waiting ??= waitingBytes(this.#deps.intents(), this.#account.askedAtMs)
-    let held = this.#taken
+    let held = 0
     for (const each of this.#groups) if (each === group || each.isCounted()) held += each.bytes
     return this.#account.spaceLeft - this.#waiting - held
   }

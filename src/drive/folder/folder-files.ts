@@ -1,25 +1,20 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
-import type { HandleId, IntentId } from '../../domain/ids.ts'
+import type { HandleId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { syncDirectory } from '../../state/atomic-file.ts'
 import { isZero } from '../../folder/sparse-file.ts'
 import type { Source } from '../source.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
-import type { Space } from '../space.ts'
-import { StagedFile } from '../staged-file.ts'
+import type { StagedFile } from '../staged-file.ts'
 import type { FolderWork } from './folder-work.ts'
 import type { Folder } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
-import {
-  isClosedContent,
-  pathOfItem,
-  promisedContent,
-  type ArchivedContent,
-  type FileItem,
-  type LocalContent,
-} from './items.ts'
+import type { ArchivedContent, LocalContent } from './item-content.ts'
+import { pathOfItem, type FileItem } from './items.ts'
+import type { Operation } from './journal.ts'
 import { openLeaf, openLeafNow } from './leaf-source.ts'
+import type { LocalContents } from './local-contents.ts'
 
 /** An open file inside a folder. */
 export interface FolderHandle {
@@ -38,7 +33,7 @@ interface FolderFilesDeps {
   readonly folder: Folder
   readonly work: FolderWork
   readonly inflated: InflatedFiles
-  readonly space: Space
+  readonly contents: LocalContents
   readonly clock: Clock
   readonly log: Logger
   /** One change of the folder at a time. */
@@ -46,7 +41,8 @@ interface FolderFilesDeps {
 }
 
 const COPY_BYTES = 1 << 20
-const NO_BASE = { replaces: [], supersedes: [] }
+/** Content up to this size that was closed is copied before it is changed; packing waits for larger. */
+const COPIED_BYTES = 1 << 20
 
 /** The content of files inside a folder: reading it where it is, and writing into staged files. */
 export class FolderFiles {
@@ -72,7 +68,7 @@ export class FolderFiles {
 
   /** Counts an open file; `close` gives it back. */
   open(id: HandleId, item: FileItem, writable: boolean): FolderHandle {
-    if (item.content.from === 'local') this.#stagedOf(item, item.content)
+    if (item.content.from === 'local') this.#deps.contents.stagedOf(item, item.content)
     item.handles += 1
     this.#deps.folder.openFiles += 1
     return { id, item, writable, source: undefined, opened: undefined, openedFrom: undefined }
@@ -81,7 +77,7 @@ export class FolderFiles {
   read(handle: FolderHandle, buffer: Uint8Array, position: number): number | Promise<number> {
     const { content } = handle.item
     if (content.from === 'local')
-      return this.#stagedOf(handle.item, content).readNow(buffer, position)
+      return this.#deps.contents.stagedOf(handle.item, content).readNow(buffer, position)
     const opened = handle.openedFrom === content ? handle.opened : this.#openNow(handle, content)
     return opened === undefined
       ? this.#readArchived(handle, buffer, position)
@@ -154,9 +150,10 @@ export class FolderFiles {
   write(handle: FolderHandle, bytes: Uint8Array, position: number): number | Promise<number> {
     if (!handle.writable) throw new DriveError('bad-handle', 'This file is open for reading only.')
     const { content } = handle.item
-    if (content.from === 'local' && content.pins === 0 && content.staged?.dirty === true) {
-      const growth = position + bytes.length - content.staged.size
-      if (this.#deps.space.fits(growth)) return this.#put(content.staged, bytes, position)
+    if (content.from === 'local' && content.staged?.dirty === true && isChangeable(content)) {
+      const { staged } = content
+      const length = Math.max(staged.size, position + bytes.length)
+      if (staged.room.fits(length)) return this.#put(staged, bytes, position)
     }
     return this.#writeSlowly(handle.item, Buffer.from(bytes), position)
   }
@@ -164,7 +161,7 @@ export class FolderFiles {
   async #writeSlowly(item: FileItem, bytes: Buffer, position: number): Promise<number> {
     const staged = await this.#roomFor(item, { empty: false }, async (candidate) => {
       try {
-        await this.#deps.space.check(position + bytes.length - candidate.size)
+        await candidate.room.check(Math.max(candidate.size, position + bytes.length))
       } catch (error) {
         throw candidate.failed(position, bytes.length, error)
       }
@@ -185,79 +182,50 @@ export class FolderFiles {
       const staged = await this.writable(item, options)
       await check(staged)
       const { content } = item
-      if (content.from === 'local' && content.staged === staged && content.pins === 0) return staged
+      if (content.from === 'local' && content.staged === staged && isChangeable(content))
+        return staged
     }
   }
 
   #put(staged: StagedFile, bytes: Uint8Array, position: number): number {
-    const before = staged.size
     staged.write(bytes, position, this.#deps.clock.now())
-    this.#deps.space.take(staged.size - before)
     return bytes.length
   }
 
   async truncate(item: FileItem, length: number): Promise<void> {
     const staged = await this.#roomFor(item, { empty: length === 0 }, (candidate) =>
-      this.#deps.space.check(length - candidate.size),
+      candidate.room.check(length),
     )
-    const before = staged.size
     staged.truncate(length, this.#deps.clock.now())
-    this.#deps.space.take(length - before)
   }
 
-  /** Staged content of a file that may be changed now: a copy, where the content is in the zip or being packed. */
+  /** Staged content of a file that may be changed now: a copy, where the content is to stay as it is. */
   async writable(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
+    const { contents, work, folder } = this.#deps
     return this.#deps.inTurn(async () => {
-      await this.#deps.work.begin()
+      await work.begin()
       const { content } = item
-      // What was closed is not cut to nothing in place: a kill before the next close would take it.
-      const isKept = options.empty && isClosedContent(item)
-      if (content.from === 'local' && content.pins === 0 && !isKept) {
-        return this.#stagedOf(item, content)
+      if (content.from === 'local' && !staysAsItIs(content, options)) {
+        content.isTorn = content.isClosed
+        return contents.stagedOf(item, content)
       }
-      const copy = this.newContent(item)
-      copy.before = promisedContent(item)
+      const copy = contents.make(item.mode)
+      // What no name leads to will never be sent.
+      if (pathOfItem(item, folder.top) === undefined) copy.room.giveBack()
       if (!options.empty) await this.#copyInto(item, copy.staged)
-      this.#deps.space.take(copy.staged.size)
+      copy.before = contents.keptFor(content)
       item.content = copy
-      if (content.from === 'local') this.#closeStaged(content)
+      if (content.from === 'local') content.closeStaged()
       return copy.staged
     })
-  }
-
-  /** Empty content in the staging directory of the folder. */
-  newContent(item: { readonly mode: number }): LocalContent & { staged: StagedFile } {
-    const { file, path } = this.#deps.work.newFile()
-    const staged = this.#stagedAt(path, item.mode)
-    const before = undefined
-    return { from: 'local', file, path, length: 0, staged, pins: 0, journaled: false, before }
-  }
-
-  #stagedAt(path: string, mode: number): StagedFile {
-    const draft = { id: (this.#deps.work.id ?? '') as IntentId, path }
-    const room = this.#deps.space.room(() => undefined)
-    // What folders take is counted apart.
-    room.giveBack()
-    return new StagedFile(draft, NO_BASE, { mode, nowMs: this.#deps.clock.now(), room }).retain()
-  }
-
-  #stagedOf(item: FileItem, content: LocalContent): StagedFile {
-    if (content.staged === undefined) {
-      content.staged = this.#stagedAt(content.path, item.mode)
-      content.staged.mtimeMs = item.mtimeMs
-      content.staged.dirty = false
-      if (content.staged.size !== content.length) {
-        this.#closeStaged(content)
-        throw new DriveError('local-io', `The staged content of ${item.name} is damaged.`)
-      }
-    }
-    return content.staged
   }
 
   async #copyInto(item: FileItem, target: StagedFile): Promise<void> {
     const { content } = item
     const source =
-      content.from === 'local' ? this.#stagedOf(item, content) : await this.#openArchived(content)
+      content.from === 'local'
+        ? this.#deps.contents.stagedOf(item, content)
+        : await this.#openArchived(content)
     const buffer = Buffer.allocUnsafe(COPY_BYTES)
     try {
       for (let position = 0; ;) {
@@ -281,39 +249,37 @@ export class FolderFiles {
   async copyTo(item: FileItem, path: string): Promise<number> {
     const { content } = item
     if (content.from === 'local' && !content.journaled) content.staged?.refuseHalf()
-    const copy = this.#stagedAt(path, item.mode)
+    const copy = this.#deps.contents.copyAt(path, item.mode)
     try {
       await this.#copyInto(item, copy)
       await copy.sync()
       return copy.size
     } finally {
       copy.close()
-      if (content.from === 'local' && item.handles === 0) this.#closeStaged(content)
+      if (content.from === 'local' && item.handles === 0) content.closeStaged()
     }
   }
 
-  /** From now on a write goes to a copy, so that this content stays as it is. */
-  pin(content: LocalContent): void {
-    content.pins += 1
-  }
-
-  /** Content that was replaced while it was pinned is let go of. */
-  unpin(item: FileItem, content: LocalContent): void {
-    content.pins -= 1
-    const { content: now } = item
-    if (now === content || (now.from === 'local' && now.before === content)) return
-    this.#drop(content)
-  }
-
-  /** Writes down what was written into a file; resolves when it would survive a power cut. */
-  async persist(item: FileItem): Promise<void> {
+  /**
+   * Writes down what was written into a file; resolves when it would survive a power cut. With `closes`,
+   * the folder is stored with it from now on; a descriptor that others share may be closed before that.
+   */
+  async persist(item: FileItem, { closes }: { readonly closes: boolean }): Promise<void> {
     await this.#persisting.run(item, async () => {
       // A write may have gone to a copy meanwhile, which has what was to be made safe.
       for (let last: unknown; last !== item.content;) {
         last = item.content
         await this.#persistNow(item)
       }
+      const { content } = item
+      if (!closes || content.from !== 'local' || this.#pathOf(item) === undefined) return
+      // A zip may have gone without it since it was written down.
+      if (this.#deps.contents.noteClosed(content)) this.#deps.work.touch()
     })
+  }
+
+  #pathOf(item: FileItem): string | undefined {
+    return pathOfItem(item, this.#deps.folder.top)
   }
 
   async #persistNow(item: FileItem): Promise<void> {
@@ -327,7 +293,7 @@ export class FolderFiles {
       await staged.sync()
       await this.#deps.inTurn(async () => {
         await this.#deps.work.begin()
-        const path = pathOfItem(item, this.#deps.folder.top)
+        const path = this.#pathOf(item)
         if (path === undefined || item.content !== content) return
         if (!content.journaled) await syncDirectory(this.#deps.work.filesDir)
         this.#journalFile(item, content, staged, path)
@@ -342,26 +308,8 @@ export class FolderFiles {
   #journalFile(item: FileItem, content: LocalContent, staged: StagedFile, path: string): void {
     item.mtimeMs = staged.mtime
     content.length = staged.size
-    this.#deps.work.append({
-      op: 'file',
-      path,
-      atMs: this.#deps.clock.now(),
-      file: content.file,
-      length: staged.size,
-      mode: item.mode,
-      mtimeMs: item.mtimeMs,
-    })
-    content.journaled = true
-    const { before } = content
-    content.before = undefined
-    if (before !== undefined) this.#drop(before)
-  }
-
-  /** Content that no file has any more; its file goes once the journal is safe without it. */
-  #drop(content: LocalContent | ArchivedContent): void {
-    if (content.from !== 'local' || content.pins > 0) return
-    this.#deps.space.take(-content.length)
-    this.#deps.work.dropFile(content.path)
+    this.#deps.work.append(fileOperation(item, content, path, this.#deps.clock.now()))
+    this.#deps.contents.noteJournaled(content)
   }
 
   /** The last user of an open file is gone. */
@@ -372,6 +320,7 @@ export class FolderFiles {
     this.#deps.folder.openFiles -= 1
     try {
       if (item.handles === 0) await this.#closeItem(item)
+      else if (handle.writable && !isHalf(item)) await this.persist(item, { closes: true })
     } finally {
       this.#deps.folder.closeOldReaders()
     }
@@ -380,14 +329,14 @@ export class FolderFiles {
   async #closeItem(item: FileItem): Promise<void> {
     const { content } = item
     if (content.from !== 'local') return
-    if (content.staged?.isHalf === true && !content.journaled) {
+    if (isHalf(item)) {
       this.#takeBackHalf(item, content)
       if (content.before !== undefined) return
     }
-    const isThere = pathOfItem(item, this.#deps.folder.top) !== undefined
-    if (isThere) await this.persist(item)
+    const isThere = this.#pathOf(item) !== undefined
+    if (isThere) await this.persist(item, { closes: true })
     if (item.handles > 0) return
-    this.#closeStaged(content)
+    content.closeStaged()
     if (!isThere) this.discard(item)
   }
 
@@ -398,24 +347,45 @@ export class FolderFiles {
       item.parent = undefined
       return
     }
-    item.content = content.before
-    this.#closeStaged(content)
-    this.#drop(content)
-  }
-
-  #closeStaged(content: LocalContent): void {
-    content.staged?.close()
-    content.staged = undefined
+    this.#deps.contents.takeBack(item, content, content.before)
   }
 
   /** Removes the staged content of a file that is gone, unless somebody has it open. */
   discard(item: FileItem): void {
-    const { content } = item
+    const { contents, folder } = this.#deps
+    contents.giveBack(item)
     if (item.handles > 0) return
-    this.#deps.folder.forget(item)
-    this.#drop(content)
-    if (content.from === 'local' && content.before !== undefined) this.#drop(content.before)
+    folder.forget(item)
+    contents.forget(item)
   }
+}
+
+/** True for content that may be written in place, without a look at what it was. */
+function isChangeable(content: LocalContent): boolean {
+  return !content.isPinned && (!content.isClosed || content.isTorn)
+}
+
+/** True for content that packing reads, or that a zip or the start after a kill may need as it is. */
+function staysAsItIs(content: LocalContent, { empty }: { readonly empty: boolean }): boolean {
+  if (content.isPinned) return true
+  // What was closed is not cut to nothing in place: a kill before the next close would take it.
+  if (empty && content.length > 0 && content.journaled && content.staged?.dirty !== true)
+    return true
+  return content.isClosed && !content.isTorn && content.length <= COPIED_BYTES
+}
+
+function isHalf({ content }: FileItem): boolean {
+  return content.from === 'local' && content.staged?.isHalf === true && !content.journaled
+}
+
+/** The line of the journal that says what a file has. */
+export function fileOperation(
+  item: FileItem,
+  { length, file }: Pick<LocalContent, 'length' | 'file'>,
+  path: string,
+  atMs: number,
+): Extract<Operation, { op: 'file' }> {
+  return { op: 'file', path, atMs, file, length, mode: item.mode, mtimeMs: item.mtimeMs }
 }
 
 /** For what could not be opened there is nothing to close. */

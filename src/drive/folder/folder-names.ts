@@ -17,6 +17,7 @@ import {
   type Item,
 } from './items.ts'
 import type { TreeEntry } from './journal.ts'
+import type { LocalContents } from './local-contents.ts'
 import { lookForLinks, refuseLeavingLinks } from './leaving-links.ts'
 import { Replay } from './replay.ts'
 
@@ -24,6 +25,7 @@ interface FolderNamesDeps {
   readonly folder: Folder
   readonly work: FolderWork
   readonly files: FolderFiles
+  readonly contents: LocalContents
   readonly clock: Clock
   readonly log: Logger
   readonly inTurn: <Result>(task: () => Promise<Result>) => Promise<Result>
@@ -44,7 +46,7 @@ export class FolderNames {
       if (existing?.type === 'file') return existing
       this.#refuseExisting(existing, name)
       const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
-      const content = this.#deps.files.newContent({ mode })
+      const content = this.#deps.contents.make(mode)
       const item: FileItem = { ...base, type: 'file', content, handles: 0 }
       this.#deps.folder.add(parent, children, item)
       return Promise.resolve(item)
@@ -150,7 +152,7 @@ export class FolderNames {
    * there. On disk when it resolves. The caller has the turn, and has checked the place.
    */
   async place(parent: DirectoryItem, name: string, entries: readonly TreeEntry[]): Promise<void> {
-    const { work, folder, clock, log } = this.#deps
+    const { work, folder, contents, clock, log } = this.#deps
     const children = await folder.children(parent)
     await syncDirectory(work.filesDir)
     const path = this.#pathIn(parent, name)
@@ -158,7 +160,9 @@ export class FolderNames {
     work.append(operation)
     const target = children.get(name)
     if (target !== undefined) this.#forget(children, target)
-    await new Replay(folder, work.filesDir, log).run([operation])
+    await new Replay(folder, contents, work.filesDir, log).run([operation])
+    const placed = children.get(name)
+    if (placed !== undefined) contents.count(placed)
     await work.sync()
   }
 
@@ -199,7 +203,7 @@ export class FolderNames {
   /** A rename must find in the journal what it renames. */
   async #persistContent(parent: DirectoryItem, name: string): Promise<void> {
     const item = (await this.#deps.folder.children(parent)).get(name)
-    if (item?.type === 'file') await this.#deps.files.persist(item)
+    if (item?.type === 'file') await this.#deps.files.persist(item, { closes: false })
   }
 
   async #change<Result>(

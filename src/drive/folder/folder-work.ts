@@ -27,15 +27,25 @@ export interface WorkSettings {
   readonly settleMs: number
 }
 
+/** What is to be known of the tree that changes. */
+interface ChangedTree {
+  /** The bag that the tree in memory was made from. */
+  readonly base: () => BagId | undefined
+  /** True while large content that was closed is written in place: packing waits for its end. */
+  readonly isTorn: () => boolean
+}
+
 /** A folder that never rests is packed this often all the same. */
 const LONGEST_MS = 60_000
+/** Whether it rests is looked at no more often than this. */
+const MOST_OFTEN_MS = 50
 
 /** The changes of one folder on disk: its intent, the journal and staged files beside it. */
 export class FolderWork {
   readonly #deps: WorkDeps
   readonly #settings: WorkSettings
   readonly #node: FileNode
-  readonly #base: () => BagId | undefined
+  readonly #tree: ChangedTree
   #id: IntentId | undefined
   #journal: Journal | undefined
   #nextFile = 1
@@ -47,17 +57,11 @@ export class FolderWork {
   #uploadMs = 0
   #packedAtMs = 0
 
-  /** `base` tells the bag that the tree in memory was made from. */
-  constructor(
-    deps: WorkDeps,
-    settings: WorkSettings,
-    node: FileNode,
-    base: () => BagId | undefined,
-  ) {
+  constructor(deps: WorkDeps, settings: WorkSettings, node: FileNode, tree: ChangedTree) {
     this.#deps = deps
     this.#settings = settings
     this.#node = node
-    this.#base = base
+    this.#tree = tree
   }
 
   /** The intent that holds the changes; undefined while there are none. */
@@ -117,9 +121,14 @@ export class FolderWork {
 
   /** Writes a change down and lets the folder rest anew. */
   append(operation: Operation): void {
+    this.repeat(operation)
+    this.touch()
+  }
+
+  /** Writes down once more what is no change. */
+  repeat(operation: Operation): void {
     if (this.#journal === undefined) throw new DriveError('stale', 'The folder is gone.')
     this.#journal.append(operation)
-    this.touch()
   }
 
   /** Resolves when a power cut takes nothing of what was written down. */
@@ -152,7 +161,7 @@ export class FolderWork {
     const { entry } = this.#node
     if (entry?.kind !== 'bag') throw new DriveError('busy', 'The folder is being stored right now.')
     const shown = entry.record.bagId
-    const intent = this.#deps.newIntent(this.#node, shown, this.#base() ?? shown)
+    const intent = this.#deps.newIntent(this.#node, shown, this.#tree.base() ?? shown)
     this.#id = intent.id
     try {
       await this.#deps.outbox.add(intent, { durable: true })
@@ -218,8 +227,9 @@ export class FolderWork {
       const now = this.#deps.clock.now()
       const rested = now - this.#lastChangeMs
       const longest = Math.max(LONGEST_MS, 3 * this.#uploadMs)
-      if (rested >= this.#restMs || now - this.#firstChangeMs >= longest) this.#publish()
-      else this.#wait(this.#restMs - rested)
+      const isAtRest = rested >= this.#restMs && !this.#tree.isTorn()
+      if (isAtRest || now - this.#firstChangeMs >= longest) this.#publish()
+      else this.#wait(Math.max(this.#restMs - rested, MOST_OFTEN_MS))
     })
   }
 

@@ -113,7 +113,7 @@ export class Folders implements Subtree {
     const opened = await this.open(node, { writable: true, truncate: false })
     try {
       await open.files.truncate(item, length)
-      await open.files.persist(item)
+      await open.files.persist(item, { closes: true })
     } finally {
       await this.release(opened)
     }
@@ -178,12 +178,13 @@ export class Folders implements Subtree {
 
   async flush(handle: HandleId): Promise<void> {
     const { open, item, writable } = this.#handle(handle)
-    if (writable) await open.files.persist(item)
+    // Others may go on with the same open file; what they all wrote is whole when it is released.
+    if (writable) await open.files.persist(item, { closes: false })
   }
 
   async fsync(handle: HandleId): Promise<void> {
     const { open, item } = this.#handle(handle)
-    await open.files.persist(item)
+    await open.files.persist(item, { closes: true })
   }
 
   async release(handle: HandleId): Promise<void> {
@@ -274,6 +275,8 @@ export class Folders implements Subtree {
 
   /** What is open and written goes to the outbox. */
   async commitAll(): Promise<void> {
-    for (const { open, item } of this.#handles.values()) await open.files.persist(item)
+    for (const { open, item } of this.#handles.values()) {
+      await open.files.persist(item, { closes: true })
+    }
   }
 }

@@ -1,31 +1,6 @@
 import type { NodeId } from '../../domain/ids.ts'
-import type { Archive } from '../../folder/archive.ts'
-import type { DirectoryNode, LeafNode } from '../../folder/tree.ts'
-import type { StagedFile } from '../staged-file.ts'
-
-/** Content that was written here: a file in the folder's staging directory. */
-export interface LocalContent {
-  readonly from: 'local'
-  /** Name of the file: a number. */
-  readonly file: string
-  readonly path: string
-  length: number
-  /** Open while somebody reads or writes it. */
-  staged: StagedFile | undefined
-  /** While packing reads it, a write goes to a copy. */
-  pins: number
-  /** True once the journal names it. */
-  journaled: boolean
-  /** Until then: the content of before, which is still what is promised. */
-  before: LocalContent | ArchivedContent | undefined
-}
-
-/** Content of an entry of the folder's zip. */
-export interface ArchivedContent {
-  readonly from: 'archive'
-  readonly archive: Archive
-  readonly node: LeafNode
-}
+import type { DirectoryNode } from '../../folder/tree.ts'
+import type { ArchivedContent, LocalContent } from './item-content.ts'
 
 interface ItemBase {
   readonly id: NodeId
@@ -57,15 +32,14 @@ export interface DirectoryItem extends ItemBase {
 
 export type Item = FileItem | LinkItem | DirectoryItem
 
-/** What a kill would leave of a file; undefined for one that was never closed: it was promised to nobody. */
-export function promisedContent({ content }: FileItem): LocalContent | ArchivedContent | undefined {
-  return content.from === 'archive' || content.journaled ? content : content.before
-}
-
-/** True for content that is as it was when the file was closed last. */
-export function isClosedContent({ content }: FileItem): boolean {
-  if (content.from === 'archive') return true
-  return content.journaled && content.staged?.dirty !== true && content.length > 0
+/**
+ * What the folder is stored with: content as it was closed or synced last. Undefined for a file that
+ * never was.
+ */
+export function closedContent({ content }: FileItem): LocalContent | ArchivedContent | undefined {
+  let at: LocalContent | ArchivedContent | undefined = content
+  while (at?.from === 'local' && !at.isClosed) at = at.before
+  return at
 }
 
 /** Path relative to `top`; empty for `top` itself. Undefined for what is not in there any more. */

@@ -1,25 +1,30 @@
-import { rm } from 'node:fs/promises'
+import { link, rm } from 'node:fs/promises'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { DeleteIntent, PutIntent } from '../../domain/intent.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import { syncDirectory } from '../../state/atomic-file.ts'
 import type { FileNode } from '../nodes.ts'
+import { RoomGroup } from '../room.ts'
 import type { Space } from '../space.ts'
-import { FolderFiles } from './folder-files.ts'
+import { fileOperation, FolderFiles } from './folder-files.ts'
 import { localFolder, nextRound, stored } from './folder-intents.ts'
 import { FolderNames } from './folder-names.ts'
 import { FolderWork, type WorkDeps, type WorkSettings } from './folder-work.ts'
 import { Folder, type FolderDeps } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
+import type { LocalContent } from './item-content.ts'
+import { pathOfItem } from './items.ts'
+import { LocalContents } from './local-contents.ts'
 import {
   dropLocal,
-  hasUnclosed,
   leadTo,
   pack,
-  pin,
   takeSnapshot,
+  unclosedOf,
   type Packed,
   type PackOptions,
   type Snapshot,
@@ -48,6 +53,9 @@ export class OpenFolder {
   readonly files: FolderFiles
   readonly names: FolderNames
   readonly #deps: OpenFolderDeps
+  readonly #contents: LocalContents
+  /** Operations written down once more, because the zip that is on its way is without them. */
+  #repeated = 0
   #isReady = false
   readonly #listingLagMs: number
   #loading: Promise<void> | undefined
@@ -65,9 +73,15 @@ export class OpenFolder {
     this.#deps = deps
     this.#listingLagMs = settings.listingLagMs
     this.folder = new Folder(deps, node, { ...times })
-    this.work = new FolderWork(deps, settings, node, () => this.folder.baseBag)
+    this.work = new FolderWork(deps, settings, node, {
+      base: () => this.folder.baseBag,
+      isTorn: () => unclosedOf(this.folder).some(({ content }) => content.isTorn),
+    })
+    const room = new RoomGroup(deps.space, () => node.name)
+    this.#contents = new LocalContents({ work: this.work, room, clock: deps.clock })
     const inTurn = <Result>(task: () => Promise<Result>): Promise<Result> => this.#inTurn(task)
-    const shared = { ...deps, folder: this.folder, work: this.work, inTurn }
+    const { folder, work } = this
+    const shared = { ...deps, folder, work, contents: this.#contents, inTurn }
     this.files = new FolderFiles(shared)
     this.names = new FolderNames({ ...shared, files: this.files })
   }
@@ -119,19 +133,20 @@ export class OpenFolder {
     const { changes, content } = intent
     await this.folder.load(content.from === 'bag' ? content.bagId : changes?.base)
     const operations = await this.work.open(intent)
-    const replay = new Replay(this.folder, this.work.filesDir, this.#deps.log)
+    const replay = new Replay(this.folder, this.#contents, this.work.filesDir, this.#deps.log)
     // What is on its way already is told from what came after it.
     const { start = 0, packed = start } = changes ?? {}
     const sent = content.from === 'folder' ? 0 : packed - start
     await replay.run(operations.slice(0, sent))
     if (content.from !== 'folder') this.#hold(takeSnapshot(this.folder).snapshot)
     await replay.run(operations.slice(sent))
+    this.#contents.count(this.folder.top)
   }
 
   #hold(snapshot: Snapshot): void {
     this.#release()
     this.#snapshot = snapshot
-    pin(snapshot, 1)
+    for (const content of localOf(snapshot)) content.pin()
   }
 
   #intentOf(node: FileNode): PutIntent | undefined {
@@ -159,8 +174,10 @@ export class OpenFolder {
     options: PackOptions,
   ): Promise<(Packed & { readonly operations: number; readonly mtimeMs: number }) | undefined> {
     const id = this.work.id
+    await this.#closeTorn()
     const taken = await this.#inTurn(async () => {
       this.#release()
+      this.#refuseTorn()
       const intent = id === undefined ? undefined : this.#deps.outbox.get(id)
       if (intent?.kind !== 'put' || (await this.#isUnchanged(intent))) return undefined
       const { plan, snapshot } = takeSnapshot(this.folder)
@@ -169,7 +186,9 @@ export class OpenFolder {
         return undefined
       }
       this.#hold(snapshot)
-      return { plan, snapshot, operations: this.work.count }
+      const operations = this.work.count
+      await this.#repeatUnclosed()
+      return { plan, snapshot, operations }
     })
     if (taken === undefined) return undefined
     const { plan, snapshot, operations } = taken
@@ -183,8 +202,43 @@ export class OpenFolder {
     }
   }
 
+  /** Large content that is written in place must not be packed half way: it is made safe as it is now. */
+  async #closeTorn(): Promise<void> {
+    for (const { item, content } of unclosedOf(this.folder)) {
+      if (content.isTorn) await this.files.persist(item, { closes: true })
+    }
+  }
+
+  #refuseTorn(): void {
+    const torn = unclosedOf(this.folder).find(({ content }) => content.isTorn)
+    if (torn === undefined) return
+    throw new DriveError('busy', `"${torn.item.name}" is being written.`)
+  }
+
+  /**
+   * What is in the journal and not closed is not in the zip: it is written down once more, behind what
+   * the zip has. A link of another name keeps a start from taking it for what went into the zip.
+   */
+  async #repeatUnclosed(): Promise<void> {
+    this.#repeated = 0
+    const { work, folder } = this
+    for (const { item, content } of unclosedOf(folder)) {
+      const path = pathOfItem(item, folder.top)
+      if (!content.journaled || path === undefined) continue
+      const again = work.newFile()
+      await linkFile(content.path, again.path)
+      const { file } = again
+      const { length } = content
+      work.repeat(fileOperation(item, { file, length }, path, this.#deps.clock.now()))
+      this.#repeated += 1
+    }
+    if (this.#repeated === 0) return
+    await syncDirectory(work.filesDir)
+    await work.sync()
+  }
+
   #release(): void {
-    if (this.#snapshot !== undefined) pin(this.#snapshot, -1)
+    if (this.#snapshot !== undefined) for (const each of localOf(this.#snapshot)) each.unpin()
     this.#snapshot = undefined
   }
 
@@ -199,13 +253,13 @@ export class OpenFolder {
       await this.#lead(bagId)
       const packed = put.changes?.packed ?? put.changes?.start ?? 0
       const isChanged = this.work.count > packed
-      if (isChanged || hasUnclosed(this.folder)) {
+      if (isChanged || unclosedOf(this.folder).length > 0) {
         const forgetBeforeMs = this.#deps.clock.now() - this.#listingLagMs
         const zip = { bagId, packed, deleted: put.deleted ?? [], forgetBeforeMs }
         await this.#deps.outbox.update(put.id, (latest) => nextRound(latest, zip), {
           durable: true,
         })
-        if (isChanged) this.work.touch()
+        if (this.work.count > packed + this.#repeated) this.work.touch()
         return true
       }
       await this.#finish()
@@ -223,10 +277,10 @@ export class OpenFolder {
     if (snapshot === undefined || this.folder.baseBag === bagId) return
     await this.folder.rebase(bagId, (archive) => {
       for (const content of leadTo(this.folder, snapshot, archive)) {
-        content.staged?.close()
-        content.staged = undefined
-        this.#deps.space.take(-content.length)
-        this.#removeLater(content.path)
+        content.closeStaged()
+        content.letGo(() => {
+          this.#removeLater(content.path)
+        })
       }
     })
     this.#release()
@@ -266,7 +320,8 @@ export class OpenFolder {
   /** True when the service has the folder as it is; the intent is confirmed with that bag then. */
   async #isUnchanged(put: PutIntent): Promise<boolean> {
     const { base, start } = put.changes ?? {}
-    if (base === undefined || start !== this.work.count || hasUnclosed(this.folder)) return false
+    if (base === undefined || start !== this.work.count) return false
+    if (unclosedOf(this.folder).length > 0) return false
     const isListed = this.#deps.entries
       .records()
       .some((record) => record.bagId === base && record.name === put.name)
@@ -285,6 +340,21 @@ export class OpenFolder {
 
   close(): void {
     this.work.close()
+    this.#contents.giveBack(this.folder.top)
     this.folder.close()
+  }
+}
+
+function localOf({ files }: Snapshot): readonly LocalContent[] {
+  return Array.from(files.values(), ({ content }) => content).filter(
+    (content) => content.from === 'local',
+  )
+}
+
+async function linkFile(from: string, to: string): Promise<void> {
+  try {
+    await link(from, to)
+  } catch (error) {
+    throw fromFileSystem(error, 'The staged content of a folder cannot be kept')
   }
 }

@@ -13,15 +13,8 @@ import { writeArchive } from '../../folder/write.ts'
 import { classifyName } from '../save-steps.ts'
 import type { Folder } from './folder.ts'
 import { GrowingZip } from './growing-zip.ts'
-import {
-  itemsOf,
-  promisedContent,
-  type ArchivedContent,
-  type DirectoryItem,
-  type FileItem,
-  type Item,
-  type LocalContent,
-} from './items.ts'
+import type { ArchivedContent, LocalContent } from './item-content.ts'
+import { closedContent, itemsOf, type DirectoryItem, type FileItem, type Item } from './items.ts'
 
 /** A zip that was packed. */
 export interface Packed {
@@ -57,7 +50,7 @@ export function takeSnapshot(folder: Pick<Folder, 'top' | 'archive'>): {
     for (const item of directory.children.values()) {
       const place = path === '' ? item.name : `${path}/${item.name}`
       if (classifyName(item.name) === 'junk') continue
-      const content = item.type === 'file' ? promisedContent(item) : undefined
+      const content = item.type === 'file' ? closedContent(item) : undefined
       const planned = planOf(item, place, content)
       if (planned === undefined) continue
       plan.push(planned)
@@ -69,7 +62,7 @@ export function takeSnapshot(folder: Pick<Folder, 'top' | 'archive'>): {
   return { plan, snapshot: { files, unread } }
 }
 
-/** Undefined for a file that was never closed: it was promised to nobody. */
+/** Undefined for a file that was never closed: nobody has said yet that it is whole. */
 function planOf(
   item: Item,
   path: string,
@@ -85,13 +78,12 @@ function planOf(
     const { archive, node } = content
     return { type: 'file', path, mode, mtimeMs, content: { from: 'archive', archive, node } }
   }
-  const length = content.staged?.size ?? content.length
   return {
     type: 'file',
     path,
     mode,
     mtimeMs,
-    content: { from: 'file', path: content.path, length },
+    content: { from: 'file', path: content.path, length: content.length },
   }
 }
 
@@ -173,12 +165,6 @@ function isWorthMeasuring(plan: readonly PlanItem[]): boolean {
   return copied >= LARGE_BYTES && local <= MOST_LOCAL_BYTES
 }
 
-export function pin(snapshot: Snapshot, by: 1 | -1): void {
-  for (const { content } of snapshot.files.values()) {
-    if (content.from === 'local') content.pins += by
-  }
-}
-
 /**
  * Leads what has not changed since to its place in the new zip, wherever it was moved meanwhile.
  * Answers content that is of no more use.
@@ -194,13 +180,24 @@ export function leadTo(
     if (node === undefined || node.type === 'directory') continue
     const led: ArchivedContent = { from: 'archive', archive, node }
     if (item.content === content) item.content = led
-    else if (item.content.from === 'local' && item.content.before === content) {
-      item.content.before = led
-    }
+    else leadBefore(item.content, content, led)
     if (content.from === 'local') unused.push(content)
   }
   for (const item of itemsOf(folder.top)) leadUnread(item, snapshot, archive)
   return unused
+}
+
+/** Content that was written anew since is stored as `led` until it is closed. */
+function leadBefore(
+  written: LocalContent | ArchivedContent,
+  content: LocalContent | ArchivedContent,
+  led: ArchivedContent,
+): void {
+  for (let at = written; at.from === 'local' && at.before !== undefined; at = at.before) {
+    if (at.before !== content) continue
+    at.before = led
+    return
+  }
 }
 
 /** Leads what was not looked into when the snapshot was taken; it may have been since. */
@@ -214,14 +211,15 @@ function leadUnread(item: Item, { unread }: Snapshot, archive: Archive): void {
     if (node.type === 'directory') item.archived = node
   } else if (node.type !== 'directory') {
     const led: ArchivedContent = { from: 'archive', archive, node }
+    const stored = closedContent(item)
     if (item.content.from === 'archive') item.content = led
-    else item.content.before = led
+    else if (stored !== undefined) leadBefore(item.content, stored, led)
   }
 }
 
-function archivedNode({ content }: FileItem): ArchiveNode | undefined {
-  const promised = content.from === 'local' ? content.before : content
-  return promised?.from === 'archive' ? promised.node : undefined
+function archivedNode(item: FileItem): ArchiveNode | undefined {
+  const content = closedContent(item)
+  return content?.from === 'archive' ? content.node : undefined
 }
 
 /** The new path of a node of the zip of before that was in one of these directories. */
@@ -238,19 +236,27 @@ function placeOf(
   return undefined
 }
 
-/** True while a file of the folder has content that no journal names yet. */
-export function hasUnclosed(folder: Folder): boolean {
+/** Files that have content which no zip can be made of yet: it was not closed since it was written. */
+export function unclosedOf(folder: Pick<Folder, 'top'>): readonly UnclosedFile[] {
+  const found: UnclosedFile[] = []
   for (const item of itemsOf(folder.top)) {
-    if (item.type === 'file' && item.content.from === 'local' && !item.content.journaled)
-      return true
+    if (item.type !== 'file' || item.content.from !== 'local') continue
+    const { content } = item
+    if (!content.isClosed || content.isTorn) found.push({ item, content })
   }
-  return false
+  return found
+}
+
+interface UnclosedFile {
+  readonly item: FileItem
+  readonly content: LocalContent
 }
 
 /** Takes content out that is of this machine only: its place goes when all else is stored. */
 export function dropLocal(folder: Folder): void {
   for (const item of itemsOf(folder.top)) {
     if (item.type !== 'file' || item.content.from !== 'local') continue
+    item.content.room.giveBack()
     item.parent?.children?.delete(item.name)
     item.parent = undefined
     folder.forget(item)

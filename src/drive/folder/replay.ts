@@ -3,8 +3,10 @@ import { join } from 'node:path'
 import { systemErrorCode } from '../../domain/errors.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Folder } from './folder.ts'
-import type { DirectoryItem, Item, LocalContent } from './items.ts'
+import type { LocalContent } from './item-content.ts'
+import type { DirectoryItem, Item } from './items.ts'
 import type { Operation, TreeEntry } from './journal.ts'
+import type { LocalContents } from './local-contents.ts'
 
 /** Where a path ends. */
 interface Place {
@@ -19,11 +21,13 @@ interface Place {
  */
 export class Replay {
   readonly #folder: Folder
+  readonly #contents: LocalContents
   readonly #filesDir: string
   readonly #log: Logger
 
-  constructor(folder: Folder, filesDir: string, log: Logger) {
+  constructor(folder: Folder, contents: LocalContents, filesDir: string, log: Logger) {
     this.#folder = folder
+    this.#contents = contents
     this.#filesDir = filesDir
     this.#log = log
   }
@@ -102,8 +106,7 @@ export class Replay {
     const path = join(this.#filesDir, file)
     const length = await sizeOf(path)
     if (length === undefined) return undefined
-    const fresh = { staged: undefined, pins: 0, journaled: true, before: undefined }
-    return { from: 'local', file, path, length, ...fresh }
+    return this.#contents.kept({ file, path }, length)
   }
 
   /** False when some content is gone; all else is there. */

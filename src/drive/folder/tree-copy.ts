@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import type { FileItem, Item, LocalContent, ArchivedContent } from './items.ts'
+import type { ArchivedContent, LocalContent } from './item-content.ts'
+import type { FileItem, Item } from './items.ts'
 import type { TreeEntry } from './journal.ts'
 import type { OpenFolder } from './open-folder.ts'
 
@@ -11,7 +12,7 @@ export class TreeCopy {
   readonly #open: OpenFolder
   readonly #dir: string
   readonly #copies = new Map<LocalContent | ArchivedContent, { file: string; length: number }>()
-  readonly #pinned: { readonly item: FileItem; readonly content: LocalContent }[] = []
+  readonly #pinned: LocalContent[] = []
 
   /** `dir` is there and empty. */
   constructor(open: OpenFolder, dir: string) {
@@ -52,8 +53,8 @@ export class TreeCopy {
     const known = this.#copies.get(content)
     if (known !== undefined) return known
     if (content.from === 'local') {
-      this.#open.files.pin(content)
-      this.#pinned.push({ item, content })
+      content.pin()
+      this.#pinned.push(content)
     }
     const file = String(this.#copies.size + 1)
     const length = await this.#open.files.copyTo(item, join(this.#dir, file))
@@ -64,7 +65,7 @@ export class TreeCopy {
 
   /** Lets go of what was copied; the copies stay. */
   release(): void {
-    for (const { item, content } of this.#pinned.splice(0)) this.#open.files.unpin(item, content)
+    for (const content of this.#pinned.splice(0)) content.unpin()
     this.#open.folder.openFiles -= 1
     this.#open.folder.closeOldReaders()
   }

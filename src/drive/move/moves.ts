@@ -14,7 +14,6 @@ import type { Place } from '../folder/open-folders.ts'
 import type { MovedHandles } from '../moved-handles.ts'
 import { ROOT, type FileNode } from '../nodes.ts'
 import type { RootFiles } from '../root-files.ts'
-import type { Space } from '../space.ts'
 import { ItemSource } from './folder-source.ts'
 import { RootFileSource, RootFolderSource, type RootSourceDeps } from './root-sources.ts'
 import type { MoveSource } from './source.ts'
@@ -25,7 +24,6 @@ interface MovesDeps extends RootSourceDeps, ToRootDeps {
   readonly folders: Folders
   readonly root: RootFiles
   readonly outbox: Outbox
-  readonly space: Space
   readonly moved: MovedHandles
   readonly log: Logger
   readonly onStep?: StepListener
@@ -136,11 +134,10 @@ export class Moves {
     newName: string,
     source: MoveSource,
   ): Promise<void> {
-    const { onStep, space } = this.#deps
+    const { onStep } = this.#deps
     const isReplacing = (await to.open.folder.children(to.item)).has(newName)
     try {
       await to.open.names.place(to.item, newName, entries)
-      for (const entry of entries) if (entry.type === 'file') space.take(entry.length)
       onStep?.('move.placed')
       await source.remove()
       onStep?.('move.removed')
