@@ -1,16 +1,17 @@
-import { createReadStream } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { askContent, askOutbox, askStatus } from '../control/client.ts'
 import type { OutboxItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { discardIntents } from '../outbox/discard.ts'
 import { chooseItems, listItems } from '../outbox/items.ts'
 import { Outbox } from '../outbox/outbox.ts'
 import { withoutFailure } from '../outbox/schedule.ts'
-import { acquireLock } from '../state/lock.ts'
+import { readOutbox, type StoredOutbox } from '../outbox/stored-outbox.ts'
+import { acquireLock, type StateLock } from '../state/lock.ts'
 import type { DrivePlace } from './drive-places.ts'
 
 /** The outbox of one account, as `bagfs outbox` uses it. Ids may be names. */
@@ -22,27 +23,14 @@ export interface OutboxAccess {
   content(id: string): Promise<Readable>
 }
 
-/** Gives `task` the outbox: that of a running drive, or the one on disk under the lock of its directory. */
+/** Gives `task` the outbox: that of a running drive, or the one on disk. */
 export async function withOutbox<Result>(
   place: DrivePlace,
   log: Logger,
   task: (outbox: OutboxAccess) => Promise<Result>,
 ): Promise<Result> {
   if (place.kind === 'live') return task(overSocket(place.drive.socketPath))
-  const lock = await acquireLock(place.stateDir)
-  try {
-    const outbox = await Outbox.open(
-      { clock: systemClock, log },
-      { dir: join(place.stateDir, 'outbox') },
-    )
-    try {
-      return await task(onDisk(outbox))
-    } finally {
-      await outbox.close()
-    }
-  } finally {
-    await lock.release()
-  }
+  return task(onDisk(place.stateDir, log))
 }
 
 function overSocket(socketPath: string): OutboxAccess {
@@ -58,33 +46,73 @@ function overSocket(socketPath: string): OutboxAccess {
   }
 }
 
-function onDisk(outbox: Outbox): OutboxAccess {
-  const items = () => listItems(outbox.intents())
+/** To look needs no lock; a change is made under the lock of the directory. */
+function onDisk(stateDir: string, log: Logger): OutboxAccess {
+  const dir = join(stateDir, 'outbox')
   return {
-    list: () => Promise.resolve(items()),
-    retry: async (ids) => {
-      const failed = items().filter(({ failure }) => failure !== undefined)
-      const chosen = ids.length === 0 ? failed : chooseItems(items(), ids)
-      for (const { id } of chosen) await outbox.update(id, withoutFailure, { durable: true })
-      return chosen
-    },
-    discard: async (ids) => {
-      const chosen = chooseItems(items(), ids)
-      const meant = chosen.map(({ id }) => id)
-      await discardIntents(outbox, meant, () => false)
-      return chosen
-    },
-    content: (wanted) => Promise.resolve().then(() => openStaged(outbox, wanted)),
+    list: async () => listItems((await readOutbox(dir)).intents),
+    content: async (wanted) => openStaged(await readOutbox(dir), wanted),
+    retry: (ids) =>
+      locked(stateDir, log, async (outbox) => {
+        const items = listItems(outbox.intents())
+        const failed = items.filter(({ failure }) => failure !== undefined)
+        const chosen = ids.length === 0 ? failed : chooseItems(items, ids)
+        for (const { id } of chosen) await outbox.update(id, withoutFailure, { durable: true })
+        return chosen
+      }),
+    discard: (ids) =>
+      locked(stateDir, log, async (outbox) => {
+        const chosen = chooseItems(listItems(outbox.intents()), ids)
+        const meant = chosen.map(({ id }) => id)
+        await discardIntents(outbox, meant, () => false)
+        return chosen
+      }),
   }
 }
 
-function openStaged(outbox: Outbox, wanted: string): Readable {
-  const [item] = chooseItems(listItems(outbox.intents()), [wanted])
-  const intent = item && outbox.get(item.id)
+async function locked<Result>(
+  stateDir: string,
+  log: Logger,
+  task: (outbox: Outbox) => Promise<Result>,
+): Promise<Result> {
+  const lock = await lockOrFull(stateDir)
+  try {
+    const outbox = await Outbox.open({ clock: systemClock, log }, { dir: join(stateDir, 'outbox') })
+    try {
+      return await task(outbox)
+    } finally {
+      await outbox.close()
+    }
+  } finally {
+    await lock?.release()
+  }
+}
+
+/** On a full disk the lock can be had by no process: to discard makes room, and goes on without it. */
+async function lockOrFull(stateDir: string): Promise<StateLock | undefined> {
+  try {
+    return await acquireLock(stateDir)
+  } catch (error) {
+    if (isDriveError(error, 'local-disk-full')) return undefined
+    throw error
+  }
+}
+
+async function openStaged(outbox: StoredOutbox, wanted: string): Promise<Readable> {
+  const [item] = chooseItems(listItems(outbox.intents), [wanted])
+  const intent = outbox.intents.find(({ id }) => id === item?.id)
   if (intent?.kind === 'put' && intent.content.from === 'staged') {
-    return createReadStream(outbox.contentPath(intent.id))
+    return (await openFile(outbox.contentPath(intent.id))).createReadStream()
   }
   throw new DriveError('not-found', `${item?.name ?? wanted} has no content in the outbox.`, {
     hint: 'Its content is at the service, or in its folder: mount the drive to read it.',
   })
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r')
+  } catch (error) {
+    throw fromFileSystem(error, `Reading ${path}`)
+  }
 }

@@ -6,6 +6,7 @@ import { hasDesktop } from '../config/desktop.ts'
 import { DriveRegistry } from '../control/registry.ts'
 import { ControlServer, type ControlActions } from '../control/server.ts'
 import { BagCache, type BagCacheDependencies } from '../content/bag-cache.ts'
+import { freeBytesOf } from '../content/cache-space.ts'
 import { systemClock } from '../domain/clock.ts'
 import { canPass, DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
@@ -26,6 +27,7 @@ import { recallUid, rememberUid, stateDirFor } from '../state/accounts.ts'
 import { FactsStore } from '../state/facts-store.ts'
 import { ListingStore } from '../state/listing-store.ts'
 import { acquireLock } from '../state/lock.ts'
+import { Reserve } from '../state/reserve.ts'
 import { makeCrashHook } from './crash-hook.ts'
 import { DriveActions } from './drive-actions.ts'
 import { Leaving } from './leave.ts'
@@ -97,7 +99,7 @@ async function build(
   const state = await openState(stateDir, { log, ...steps }, releases)
   const { facts, outbox } = state
   const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
-  const forCache = { service, log, clock, facts, listing }
+  const forCache = { service, log, clock, listing, ...state }
   const cache = await openCache(settings, forCache, stateDir, releases)
   const inflated = await InflatedFiles.open({
     dir: join(stateDir, 'inflated'),
@@ -161,6 +163,7 @@ function asked(later: Later): Pick<UploaderDeps, 'isShown' | 'folders'> {
 interface State {
   readonly facts: FactsStore
   readonly outbox: Outbox
+  readonly reserve: Reserve
 }
 
 /** Nobody listens, but in crash tests. */
@@ -176,25 +179,35 @@ async function openState(
 ): Promise<State> {
   const lock = await acquireLock(stateDir)
   releases.add('lock', () => lock.release())
-  const facts = await FactsStore.open(deps, { dir: stateDir })
+  const reserve = new Reserve({ clock: systemClock, log: deps.log }, { dir: stateDir })
+  releases.add('reserve', () => reserve.close())
+  const facts = await FactsStore.open({ ...deps, reserve }, { dir: stateDir })
   releases.add('facts', () => facts.close())
   const outbox = await Outbox.open(
-    { clock: systemClock, ...deps },
+    { clock: systemClock, ...deps, reserve },
     { dir: join(stateDir, 'outbox') },
   )
   releases.add('outbox', () => outbox.close())
-  return { facts, outbox }
+  await reserve.make()
+  return { facts, outbox, reserve }
+}
+
+interface CacheParts extends Omit<BagCacheDependencies, 'listedSizes' | 'freeBytes'> {
+  readonly listing: Listing
+  readonly reserve: Reserve
 }
 
 async function openCache(
   settings: MountSettings,
-  { listing, ...deps }: Omit<BagCacheDependencies, 'listedSizes'> & { readonly listing: Listing },
+  { listing, reserve, ...deps }: CacheParts,
   stateDir: string,
   releases: Releases,
 ): Promise<BagCache> {
   const listedSizes = (bagId: BagId): readonly number[] => listing.sizesOf(bagId)
+  const freeBytes = async (dir: string): Promise<number> =>
+    (await freeBytesOf(dir)) - reserve.owedBytes
   const cache = await BagCache.open(
-    { ...deps, listedSizes },
+    { ...deps, listedSizes, freeBytes },
     {
       dir: join(stateDir, 'cache'),
       maxBytes: settings.cacheBytes,

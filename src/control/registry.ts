@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { writeFileAtomic } from '../state/atomic-file.ts'
 
 const runningDrive = z.object({
@@ -25,8 +25,13 @@ export class DriveRegistry {
   }
 
   async add(drive: RunningDrive): Promise<void> {
-    await mkdir(this.#dir, { recursive: true, mode: 0o700 })
-    await writeFileAtomic(this.#path(drive.mountpoint), JSON.stringify(drive), { durable: false })
+    const path = this.#path(drive.mountpoint)
+    try {
+      await mkdir(this.#dir, { recursive: true, mode: 0o700 })
+      await writeFileAtomic(path, JSON.stringify(drive), { durable: false })
+    } catch (error) {
+      throw fromFileSystem(error, `Writing ${path}`)
+    }
   }
 
   /** Undefined when no drive is known there, or its entry cannot be read. */

@@ -104,12 +104,16 @@ export function systemErrorCode(error: unknown): string | undefined {
 export function fromFileSystem(error: unknown, what: string): DriveError {
   if (error instanceof DriveError) return error
   const code = systemErrorCode(error)
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new DriveError('local-disk-full', `${what}: the local disk is full.`, {
-      cause: error,
-      hint: 'Free some space, or point --state-dir at a larger disk.',
-    })
-  }
+  if (code === 'ENOSPC' || code === 'EDQUOT') return localDiskFull(what, error)
   const words = error instanceof Error ? error.message : String(error)
   return new DriveError('local-io', `${what}: ${words}`, { cause: error })
+}
+
+/** `what` begins a sentence: `The outbox cannot be written`. */
+export function localDiskFull(what: string, cause?: unknown): DriveError {
+  const inner = what.charAt(0).toLowerCase() + what.slice(1)
+  return new DriveError('local-disk-full', `The local disk is full: ${inner}.`, {
+    cause,
+    hint: 'Free some space on it, then try again.',
+  })
 }

@@ -74,7 +74,7 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   )
   const account = settings.account === undefined ? {} : { account: settings.account }
   const space = new Space(
-    { ...deps, intents: () => deps.outbox.intents() },
+    { ...deps, intents: () => deps.outbox.intents(), isDiskShort: () => deps.outbox.isShort },
     { ttlMs: SPACE_TTL_MS, ...account },
   )
   deps.outbox.onChange(() => {

@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, localDiskFull } from '../domain/errors.ts'
 import type { Intent } from '../domain/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
@@ -10,6 +10,8 @@ import { RoomGroup, type Room, type RoomHolder } from './room.ts'
 interface SpaceDeps {
   readonly service: Pick<DriveService, 'getAccount'>
   readonly intents: () => readonly Intent[]
+  /** True while the local disk has no room but for sending what waits. */
+  readonly isDiskShort: () => boolean
   readonly clock: Clock
   readonly log: Logger
 }
@@ -59,14 +61,19 @@ export class Space {
 
   /** True when `bytes` more (of a group) fit by what was last heard. */
   fits(bytes: number, group?: RoomGroup): boolean {
+    if (bytes > 0 && this.#deps.isDiskShort()) return false
     if (bytes > 0) this.#renew()
     const free = this.freeFor(group)
     return bytes <= 0 || free === undefined || bytes <= free
   }
 
-  /** Throws `no-space` when `bytes` more do not fit, after asking the service once more. */
+  /**
+   * Throws `no-space` when `bytes` more do not fit, after asking the service once more, and
+   * `local-disk-full` while this machine cannot take them.
+   */
   async check(bytes: number, group?: RoomGroup): Promise<void> {
     if (this.fits(bytes, group)) return
+    if (this.#deps.isDiskShort()) throw localDiskFull('New content cannot be staged')
     await this.ask()
     if (this.fits(bytes, group)) return
     throw new DriveError('no-space', 'The account has no room for this content.', {

@@ -2,11 +2,18 @@ import { mkdirSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
-import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import {
+  DriveError,
+  fromFileSystem,
+  isDriveError,
+  localDiskFull,
+  systemErrorCode,
+} from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../domain/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import { syncDirectory, writeFileAtomic } from '../state/atomic-file.ts'
+import type { Reserve } from '../state/reserve.ts'
 import { formatIntent, parseIntent } from './intent-file.ts'
 import { IntentIndex } from './intent-index.ts'
 import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readEntryName } from './layout.ts'
@@ -21,6 +28,8 @@ interface OutboxDeps {
   readonly clock: Clock
   readonly log: Logger
   readonly onStep?: StepListener
+  /** Given away when what is to be sent cannot be written down for want of room. */
+  readonly reserve?: Pick<Reserve, 'release' | 'isOut'>
 }
 
 /**
@@ -155,8 +164,14 @@ export class Outbox {
     return this.#lastId.toString().padStart(17, '0') as IntentId
   }
 
+  /** True while the local disk has no room but for sending what waits. */
+  get isShort(): boolean {
+    return this.#deps.reserve?.isOut === true
+  }
+
   /** Makes room for content that is going to be written; synchronous, for the hot path of create. */
   createDraft(): { readonly id: IntentId; readonly path: string } {
+    if (this.isShort) throw localDiskFull('The outbox cannot take a new file')
     const id = this.nextId()
     try {
       mkdirSync(join(this.#dir, id), { mode: 0o700 })
@@ -175,8 +190,13 @@ export class Outbox {
   async add(intent: Intent, options: Durability): Promise<void> {
     this.#step('add.begin')
     await this.#queue(intent.id, async () => {
-      await mkdir(join(this.#dir, intent.id), { recursive: true, mode: 0o700 })
-      await this.#write(intent, options)
+      const place = join(this.#dir, intent.id)
+      const write = async (): Promise<void> => {
+        await mkdir(place, { recursive: true, mode: 0o700 })
+        await this.#write(intent, options)
+      }
+      // What a delete frees is more than it takes; new content is refused instead.
+      await (intent.kind === 'delete' ? this.#withReserve(write) : write())
       if (options.durable) await syncDirectory(this.#dir)
       this.#step('add.written')
       this.#intents.set(intent)
@@ -194,7 +214,7 @@ export class Outbox {
       const intent = this.#intents.get(id)
       if (intent === undefined) return undefined
       const next = change(intent)
-      await this.#write(next, options)
+      await this.#withReserve(() => this.#write(next, options))
       this.#step('update.written')
       this.#intents.set(next)
       return next
@@ -233,6 +253,17 @@ export class Outbox {
     if (durable && intent.kind === 'put') await syncFileIfThere(join(dir, CONTENT_FILE))
     await writeFileAtomic(join(dir, INTENT_FILE), formatIntent(intent), { durable })
     if (durable) this.#durable.add(intent.id)
+  }
+
+  /** On a full disk the reserve is given away, so that what waits can still be sent. */
+  async #withReserve(write: () => Promise<void>): Promise<void> {
+    try {
+      await write()
+    } catch (error) {
+      const isFull = isDriveError(fromFileSystem(error, 'The outbox'), 'local-disk-full')
+      if (!isFull || this.#deps.reserve?.release() !== true) throw error
+      await write()
+    }
   }
 
   async #queue<Result>(id: IntentId, task: () => Promise<Result>): Promise<Result> {

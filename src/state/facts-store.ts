@@ -2,12 +2,13 @@ import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
 import { z } from 'zod'
-import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, localDiskFull } from '../domain/errors.ts'
 import { toBagId, type BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts } from '../domain/record.ts'
 import { findLevelCode } from './level-error.ts'
 import { makePrivateDirectory } from './private-dir.ts'
+import { lacksRoom, type Reserve } from './reserve.ts'
 
 const bagFacts = z.object({
   kind: z.exactOptional(z.enum(['file', 'folder'])),
@@ -18,8 +19,22 @@ const bagFacts = z.object({
   atimeMs: z.exactOptional(z.number()),
 })
 
+/** The log of the database is never longer. */
+const WRITE_BUFFER_BYTES = 1024 * 1024
+
 /** Values are JSON, read one by one so that a damaged one costs no other. */
 type Database = ClassicLevel
+
+type Batch = { readonly type: 'put'; readonly key: BagId; readonly value: string }[]
+
+interface FactsDeps {
+  readonly log: Logger
+  /** Given away when the store cannot be opened or written for want of room. */
+  readonly reserve?: Pick<Reserve, 'release'>
+}
+
+/** More than the database writes when it is opened: what its log holds goes into a table then. */
+const OPEN_BYTES = 2 * WRITE_BUFFER_BYTES
 
 interface Loaded {
   readonly database: Database
@@ -32,7 +47,8 @@ interface Loaded {
  */
 export class FactsStore {
   readonly #database: Database
-  readonly #log: Logger
+  readonly #deps: FactsDeps
+  readonly #dir: string
   /** Facts hold for ever, so nothing is ever removed. */
   readonly #facts: Map<BagId, BagFacts>
   /** Bags with facts that a power cut would lose. */
@@ -41,29 +57,36 @@ export class FactsStore {
   #unwritten = new Set<BagId>()
   #writing: Promise<void> = Promise.resolve()
   #scheduled = false
+  /** A write failed: what follows half a record in the database's log would be lost with it. */
+  #isBroken = false
+  #isClosed = false
 
-  private constructor({ database, facts }: Loaded, log: Logger) {
+  private constructor({ database, facts }: Loaded, deps: FactsDeps, dir: string) {
     this.#database = database
     this.#facts = facts
-    this.#log = log
+    this.#deps = deps
+    this.#dir = dir
   }
 
   /**
    * Opens `<dir>/facts/v1`. A damaged store is set aside as `facts.bad-<ms>` and a new one begun:
-   * facts can be learned again. Rejects `locked` when another process has it open, `local-io` when
-   * a new one cannot be made either.
+   * facts can be learned again. Rejects `locked` when another process has it open, `local-disk-full`, and
+   * `local-io` when a new one cannot be made either.
    */
-  static async open(
-    deps: { readonly log: Logger },
-    settings: { readonly dir: string },
-  ): Promise<FactsStore> {
-    const root = join(settings.dir, 'facts')
+  static async open(deps: FactsDeps, { dir }: { readonly dir: string }): Promise<FactsStore> {
+    const root = join(dir, 'facts')
+    const begin = async (): Promise<FactsStore> =>
+      new FactsStore(await load(root, deps.log), deps, dir)
     try {
-      return new FactsStore(await load(root, deps.log), deps.log)
+      return await begin()
     } catch (error) {
       if (findLevelCode(error) === undefined) throw fromFileSystem(error, 'The facts')
       if (findLevelCode(error) === 'LEVEL_LOCKED') throw lockedBy(error)
-      return new FactsStore(await beginAnew(root, error, deps.log), deps.log)
+      if (!(await lacksRoom(dir, OPEN_BYTES))) {
+        return new FactsStore(await beginAnew(root, error, deps.log), deps, dir)
+      }
+      if (deps.reserve?.release() === true) return FactsStore.open(deps, { dir })
+      throw localDiskFull('What was learned of bags cannot be read', error)
     }
   }
 
@@ -101,7 +124,8 @@ export class FactsStore {
 
   /** Flushes; may be called again. */
   async close(): Promise<void> {
-    if (this.#database.status !== 'open') return
+    if (this.#isClosed) return
+    this.#isClosed = true
     try {
       await this.flush()
     } finally {
@@ -116,7 +140,7 @@ export class FactsStore {
     setImmediate(() => {
       this.#scheduled = false
       this.#writeBehind().catch((error: unknown) => {
-        this.#log.warn({ error: String(error) }, 'Facts could not be written yet.')
+        this.#deps.log.warn({ error: String(error) }, 'Facts could not be written yet.')
       })
     })
   }
@@ -135,13 +159,39 @@ export class FactsStore {
       return { type: 'put' as const, key, value: JSON.stringify(this.#facts.get(key)) }
     })
     try {
-      await this.#database.batch(batch, options)
+      await this.#write(batch, options)
     } catch (error) {
       for (const bagId of bags) {
         this.#unwritten.add(bagId)
         this.#unsynced.add(bagId)
       }
       throw fromFileSystem(error, 'What was learned of bags cannot be written')
+    }
+  }
+
+  async #write(batch: Batch, options: { readonly sync: boolean }): Promise<void> {
+    try {
+      await this.#writeOnce(batch, options)
+    } catch (error) {
+      if (!(await lacksRoom(this.#dir, OPEN_BYTES))) throw error
+      if (this.#deps.reserve?.release() !== true) {
+        throw localDiskFull('What was learned of bags cannot be written', error)
+      }
+      await this.#writeOnce(batch, options)
+    }
+  }
+
+  async #writeOnce(batch: Batch, options: { readonly sync: boolean }): Promise<void> {
+    if (this.#isBroken) {
+      await this.#database.close()
+      await this.#database.open()
+      this.#isBroken = false
+    }
+    try {
+      await this.#database.batch(batch, options)
+    } catch (error) {
+      this.#isBroken = true
+      throw error
     }
   }
 
@@ -158,7 +208,7 @@ export class FactsStore {
       (field) => known[field] !== undefined && known[field] !== learned[field],
     )
     if (changed.length === 0) return
-    this.#log.warn({ bagId, changed, known, learned }, 'A bag is not what it was before.')
+    this.#deps.log.warn({ bagId, changed, known, learned }, 'A bag is not what it was before.')
   }
 }
 
@@ -171,7 +221,7 @@ function isSame(one: BagFacts, other: BagFacts): boolean {
 async function load(root: string, log: Logger): Promise<Loaded> {
   const path = join(root, 'v1')
   await makePrivateDirectory(path)
-  const database: Database = new ClassicLevel(path)
+  const database: Database = new ClassicLevel(path, { writeBufferSize: WRITE_BUFFER_BYTES })
   await database.open()
   try {
     const facts = new Map<BagId, BagFacts>()

@@ -2,10 +2,11 @@ import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ClassicLevel } from 'classic-level'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import { writeFileAtomic } from './atomic-file.ts'
 import { findLevelCode } from './level-error.ts'
 import { makePrivateDirectory } from './private-dir.ts'
+import { lacksRoom, releaseReserve } from './reserve.ts'
 
 /** A held lock. */
 export interface StateLock {
@@ -15,6 +16,8 @@ export interface StateLock {
 /** A holder names itself right after it has the lock, and takes its name away right before it lets go. */
 const TRIES = 20
 const PAUSE_MS = 50
+/** More than an empty database writes when it is opened. */
+const LOCK_BYTES = 256 * 1024
 
 /**
  * One process per state directory. The lock is the kernel's, on the file that an empty database in
@@ -22,9 +25,24 @@ const PAUSE_MS = 50
  * is no stale lock to judge and nothing to race for. The file `lock` beside it only tells people the
  * holder: pid and start time, since a pid may be used again.
  *
- * Rejects `locked` with the holder's pid.
+ * On a full disk the reserve of the directory is given away for it. Rejects `locked` with the holder's pid,
+ * and `local-disk-full` when there was none: then no process holds it, nor can get it.
  */
 export async function acquireLock(dir: string): Promise<StateLock> {
+  try {
+    return await take(dir)
+  } catch (error) {
+    if (!(await isForWantOfRoom(dir, error))) throw error
+    await refuseLiveHolder(join(dir, 'lock'))
+    if (releaseReserve(dir)) return take(dir)
+    throw new DriveError('local-disk-full', `The local disk is full: ${dir} cannot be used.`, {
+      cause: error,
+      hint: 'Free some space on it; bagfs outbox save copies what waits elsewhere, bagfs outbox discard drops it.',
+    })
+  }
+}
+
+async function take(dir: string): Promise<StateLock> {
   const nameFile = join(dir, 'lock')
   try {
     await makePrivateDirectory(dir)
@@ -40,6 +58,12 @@ export async function acquireLock(dir: string): Promise<StateLock> {
   } catch (error) {
     throw fromFileSystem(error, `The state directory ${dir} cannot be locked`)
   }
+}
+
+/** The database does not tell why it cannot write. */
+async function isForWantOfRoom(dir: string, error: unknown): Promise<boolean> {
+  if (isDriveError(error, 'local-disk-full')) return true
+  return isDriveError(error, 'local-io') && (await lacksRoom(dir, LOCK_BYTES))
 }
 
 async function letGo(held: ClassicLevel, nameFile: string): Promise<void> {

@@ -12,6 +12,7 @@ import {
   type ServiceEvent,
 } from '../../src/local-service/server.ts'
 import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
+import { mountSmallDisk, unmountSmallDisk } from './small-disk.ts'
 import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
 
 /** A disk that is nearly full will do, and uploads that broke off are not waited for as long as in earnest. */
@@ -420,13 +421,7 @@ export class Bench {
     }
     if (isMounted(this.mountpoint)) spawnSync('fusermount', ['-uz', this.mountpoint])
     await this.service.close()
-    if (this.#hasSmallDisk) spawnSync('umount', ['-l', this.stateDir])
+    if (this.#hasSmallDisk) unmountSmallDisk(this.stateDir)
     rmSync(this.dir, { recursive: true, force: true })
   }
-}
-
-function mountSmallDisk(path: string, bytes: number): void {
-  const options = ['-t', 'tmpfs', '-o', `size=${bytes},mode=700`, 'bagfs-test', path]
-  const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' })
-  if (status !== 0) throw new Error(`A small disk cannot be mounted: ${stderr}`)
 }

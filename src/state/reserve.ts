@@ -1,0 +1,157 @@
+import { randomFillSync } from 'node:crypto'
+import { statSync, unlinkSync } from 'node:fs'
+import { open, rm, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from '../domain/clock.ts'
+import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import type { Logger } from '../domain/logger.ts'
+
+/** Enough for what is written down while thousands of changes are sent, and for what a database does when it opens. */
+const RESERVE_BYTES = 4 * 1024 * 1024
+/** With less than this nothing new is taken. */
+const LEAST_BYTES = 1024 * 1024
+const PIECE_BYTES = 256 * 1024
+const LOOK_AGAIN_MS = 1_000
+
+interface ReserveDeps {
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/**
+ * Room on the local disk that is kept for sending what waits: a file of written bytes, `reserve` in the state
+ * directory. It is given away when the disk is full, and made again as soon as there is room. While it is
+ * out, nothing new is to be staged.
+ */
+export class Reserve {
+  readonly #deps: ReserveDeps
+  readonly #dir: string
+  #isOut = false
+  #cancelTimer: (() => void) | undefined
+  #making: Promise<void> = Promise.resolve()
+  #isClosed = false
+
+  constructor(deps: ReserveDeps, settings: { readonly dir: string }) {
+    this.#deps = deps
+    this.#dir = settings.dir
+  }
+
+  /** True while the room is given away: what is free on the disk is meant for sending. */
+  get isOut(): boolean {
+    return this.#isOut
+  }
+
+  /** Bytes that seem free on the disk and are not, because the reserve is to be made of them. */
+  get owedBytes(): number {
+    return Math.max(RESERVE_BYTES - sizeIn(this.#dir), 0)
+  }
+
+  /** Gives the room away; false when there is none to give. */
+  release(): boolean {
+    if (!releaseReserve(this.#dir)) return false
+    if (!this.#isOut) {
+      this.#deps.log.warn({}, 'The local disk is full: nothing new is taken until there is room.')
+    }
+    this.#isOut = true
+    this.#lookAgain()
+    return true
+  }
+
+  /** Makes it as large as the disk has room for, up to its full size. Never rejects. */
+  async make(): Promise<void> {
+    this.#making = this.#making.then(() => this.#make())
+    await this.#making
+  }
+
+  async #make(): Promise<void> {
+    try {
+      await grow(this.#dir)
+    } catch (error) {
+      // A disk without room is looked at again; another error is the business of those who write.
+      if (!isDriveError(error, 'local-disk-full')) {
+        this.#deps.log.warn({ error: String(error) }, 'No room can be kept on the local disk.')
+        this.#isOut = false
+        return
+      }
+    }
+    const size = sizeIn(this.#dir)
+    if (this.#isOut && size >= LEAST_BYTES) {
+      this.#deps.log.info({}, 'The local disk has room again.')
+    }
+    this.#isOut = size < LEAST_BYTES
+    if (size < RESERVE_BYTES) this.#lookAgain()
+  }
+
+  #lookAgain(): void {
+    if (this.#cancelTimer !== undefined || this.#isClosed) return
+    this.#cancelTimer = this.#deps.clock.after(LOOK_AGAIN_MS, () => {
+      this.#cancelTimer = undefined
+      this.make().catch(() => undefined)
+    })
+  }
+
+  /** Leaves as much of it as there is room for. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#cancelTimer?.()
+    await this.make()
+  }
+}
+
+/** Gives the reserve of a state directory away; false when there is none. Without it a full disk cannot even be locked. */
+export function releaseReserve(dir: string): boolean {
+  try {
+    unlinkSync(pathIn(dir))
+    return true
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return false
+    throw fromFileSystem(error, 'The room that is kept on the local disk cannot be used')
+  }
+}
+
+/** True when a file of `bytes` cannot be written in `dir` for want of room. */
+export async function lacksRoom(dir: string, bytes: number): Promise<boolean> {
+  const path = join(dir, `room.${process.pid}`)
+  try {
+    await append(path, bytes)
+  } catch (error) {
+    if (!isDriveError(error, 'local-disk-full')) return false
+    await rm(path, { force: true })
+    return true
+  }
+  await rm(path, { force: true })
+  return false
+}
+
+async function grow(dir: string): Promise<void> {
+  const { bavail, bsize } = await statfs(dir)
+  const missing = RESERVE_BYTES - sizeIn(dir)
+  const bytes = Math.min(missing, bavail * bsize)
+  if (bytes < Math.min(missing, PIECE_BYTES)) throw new DriveError('local-disk-full', 'No room.')
+  if (bytes > 0) await append(pathIn(dir), bytes)
+}
+
+/** Random bytes: a file system that packs what is alike would keep no room for others. */
+async function append(path: string, bytes: number): Promise<void> {
+  try {
+    const file = await open(path, 'a', 0o600)
+    try {
+      for (let left = bytes; left > 0; left -= PIECE_BYTES) {
+        await file.writeFile(randomFillSync(Buffer.allocUnsafe(Math.min(left, PIECE_BYTES))))
+      }
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    throw fromFileSystem(error, 'No room can be kept on the local disk')
+  }
+}
+
+function sizeIn(dir: string): number {
+  return statSync(pathIn(dir), { throwIfNoEntry: false })?.size ?? 0
+}
+
+function pathIn(dir: string): string {
+  return join(dir, 'reserve')
+}

@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto'
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMountSmallDisk } from '../support/fuse.ts'
+import { Bench, type MountedDrive, type Outcome } from '../support/mounted-drive.ts'
+import { fillDisk } from '../support/small-disk.ts'
+
+const MEBIBYTE = 2 ** 20
+const LONG = { timeout: 60_000, interval: 200 }
+/** Writes until nothing more goes onto the disk, with files that get smaller. */
+const FILL = `
+for size in 1000000 60000 4000 100; do
+  for i in $(seq 400); do
+    head -c $size /dev/urandom > w$size.$i 2>/dev/null || { rm -f w$size.$i; break; }
+  done
+done`
+
+let bench: Bench
+beforeEach(async () => {
+  bench = await Bench.start({ stateBytes: 24 * MEBIBYTE })
+  process.env['XDG_RUNTIME_DIR'] = bench.dir
+})
+afterEach(async () => {
+  await bench.close()
+})
+
+const bagfs = (...args: readonly string[]): Promise<Outcome> =>
+  bench.bagfs(args, { env: { XDG_RUNTIME_DIR: bench.dir }, timeoutMs: 90_000 })
+
+/** Sum by name of all files in the root of the drive. */
+async function sumsIn(drive: MountedDrive): Promise<Record<string, string>> {
+  const lines = (await drive.sh('sha256sum *')).trimEnd().split('\n')
+  return Object.fromEntries(lines.map((line) => [line.slice(66), line.slice(0, 64)]))
+}
+
+async function sumsAtService(): Promise<Record<string, string>> {
+  const sums: Record<string, string> = {}
+  for (const { filename, bag_id } of await bench.service.list()) {
+    expect(Object.keys(sums)).not.toContain(filename)
+    const content = await bench.service.content(bag_id)
+    sums[filename] = createHash('sha256').update(content).digest('hex')
+  }
+  return sums
+}
+
+function accountDir(): string {
+  const found = readdirSync(bench.stateDir).find((name) => name.startsWith('127.0.0.1'))
+  return join(bench.stateDir, found ?? '')
+}
+
+describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () => {
+  it('is emptied by sync once the service is back, and deletes are taken meanwhile', async () => {
+    await bench.service.upload('stored.txt', 'stored\n')
+    const drive = await bench.mount('--write-back')
+    await drive.sh('ls')
+    await bench.service.proxy.down()
+    await drive.sh(FILL)
+    const names = (await drive.sh('ls')).trimEnd().split('\n')
+    expect(names.length).toBeGreaterThan(12)
+    expect((await drive.fails('head -c 5000000 /dev/zero > more')).stderr).toContain('No space')
+    await drive.sh('rm w1000000.1 stored.txt; rm -f more')
+    const sums = await sumsIn(drive)
+    await bench.service.proxy.up()
+    expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
+    expect(await sumsAtService()).toEqual(sums)
+    await expect.poll(() => drive.sh('echo new > new.txt || true; cat new.txt'), LONG).toBe('new\n')
+    expect(drive.log).not.toContain('this is a bug')
+  })
+
+  it('is emptied by the next mount, although others have filled it to the last byte', async () => {
+    const drive = await bench.mount('--write-back')
+    await bench.service.proxy.down()
+    await drive.sh(FILL)
+    const sums = await sumsIn(drive)
+    expect((await bagfs('umount', '--now', bench.mountpoint)).code).toBe(0)
+    await drive.ended()
+    expect(statSync(join(accountDir(), 'reserve')).blocks * 512).toBeGreaterThan(3 * MEBIBYTE)
+    fillDisk(bench.stateDir)
+    await bench.service.proxy.up()
+    const next = await bench.mount()
+    expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
+    expect(await sumsAtService()).toEqual(sums)
+    await expect.poll(() => readdirSync(accountDir()).includes('reserve'), LONG).toBe(true)
+    await next.sh('echo new > new.txt')
+    expect((await bagfs('umount', bench.mountpoint)).code).toBe(0)
+  })
+
+  it('is listed, saved and discarded without any room, and a mount says what is wrong', async () => {
+    const drive = await bench.mount('--write-back')
+    await bench.service.proxy.down()
+    await drive.sh(FILL)
+    const sums = await sumsIn(drive)
+    await bagfs('umount', '--now', bench.mountpoint)
+    await drive.ended()
+    rmSync(join(accountDir(), 'reserve'))
+    fillDisk(bench.stateDir)
+    const where = ['--state-dir', bench.stateDir]
+    const list = await bagfs('outbox', 'list', ...where)
+    expect(list).toMatchObject({ code: 0, stderr: '' })
+    expect(list.stdout).toContain(' w1000000.1 ')
+    const out = join(bench.dir, 'out')
+    mkdirSync(out)
+    expect(await bagfs('outbox', 'save', '--to', out, ...where)).toMatchObject({ code: 0 })
+    const saved = (await execa('bash', ['-c', 'sha256sum *'], { cwd: out })).stdout.split('\n')
+    expect(saved).toEqual(Object.entries(sums).map(([name, sum]) => `${sum}  ${name}`))
+    await bench.service.proxy.up()
+    const refused = await bench.mountBy()
+    expect(refused.code).toBe(6)
+    expect(refused.stderr).toMatch(/^bagfs: The local disk is full: .*\.\n {2}Free some space/)
+    const gone = ['w1000000.1', 'w1000000.2', 'w1000000.3', 'w1000000.4', 'w1000000.5']
+    expect(await bagfs('outbox', 'discard', ...gone, '--yes', ...where)).toMatchObject({ code: 0 })
+    const next = await bench.mount()
+    expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
+    const left = Object.entries(sums).filter(([name]) => !gone.includes(name))
+    expect(await sumsAtService()).toEqual(Object.fromEntries(left))
+    await next.leave()
+  })
+})

@@ -1,0 +1,109 @@
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/domain/clock.ts'
+import { toBagId, type BagId } from '../../../src/domain/ids.ts'
+import { silentLogger } from '../../../src/domain/logger.ts'
+import { FactsStore } from '../../../src/state/facts-store.ts'
+import { acquireLock } from '../../../src/state/lock.ts'
+import { Reserve } from '../../../src/state/reserve.ts'
+import { canMountSmallDisk } from '../../support/fuse.ts'
+import { fillDisk, mountSmallDisk, unmountSmallDisk } from '../../support/small-disk.ts'
+
+const MEBIBYTE = 2 ** 20
+const SOON = { timeout: 10_000, interval: 50 }
+const base = { clock: systemClock, log: silentLogger }
+
+describe.runIf(canMountSmallDisk())('on a full disk', () => {
+  let dir: string
+  let reserve: Reserve
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'bagfs-full-'))
+    mountSmallDisk(dir, 12 * MEBIBYTE)
+    reserve = new Reserve(base, { dir })
+  })
+  afterEach(async () => {
+    await reserve.close()
+    unmountSmallDisk(dir)
+    rmSync(dir, { recursive: true })
+  })
+
+  const reserved = (): number => statSync(join(dir, 'reserve')).blocks * 512
+  const bag = (number: number): BagId => toBagId(`bag ${number}`)
+  const openFacts = (): Promise<FactsStore> => FactsStore.open({ ...base, reserve }, { dir })
+  const learn = (facts: FactsStore, from: number): void => {
+    for (let n = from; n < from + 1_000; n += 1)
+      facts.learn(bag(n), { sha256: String(n), length: n })
+  }
+
+  it('the reserve is real, is given away once, and is made again as soon as there is room', async () => {
+    await reserve.make()
+    expect(reserved()).toBe(4 * MEBIBYTE)
+    expect(reserve.isOut).toBe(false)
+    const makeRoom = fillDisk(dir)
+    expect(reserve.release()).toBe(true)
+    expect(reserve.isOut).toBe(true)
+    const makeMoreRoom = fillDisk(join(dir))
+    expect(reserve.release()).toBe(false)
+    await reserve.make()
+    expect(reserve.isOut).toBe(true)
+    makeMoreRoom()
+    expect(makeRoom).toThrow()
+    await expect.poll(() => reserve.isOut, SOON).toBe(false)
+    expect(reserved()).toBe(4 * MEBIBYTE)
+  })
+
+  it('the reserve is made of what room there is', async () => {
+    const makeRoom = fillDisk(dir)
+    await reserve.make()
+    expect(reserve.isOut).toBe(true)
+    makeRoom()
+    await expect.poll(() => reserve.isOut, SOON).toBe(false)
+  })
+
+  it('the lock is had by means of the reserve, and without one nobody gets it', async () => {
+    await (await acquireLock(dir)).release()
+    await reserve.make()
+    fillDisk(dir)
+    const lock = await acquireLock(dir)
+    expect(readdirSync(dir)).not.toContain('reserve')
+    await expect(acquireLock(dir)).rejects.toMatchObject({ code: 'locked' })
+    await lock.release()
+    fillDisk(dir)
+    await expect(acquireLock(dir)).rejects.toMatchObject({
+      code: 'local-disk-full',
+      message: `The local disk is full: ${dir} cannot be used.`,
+    })
+  })
+
+  it('facts are read and written by means of the reserve, and none is set aside', async () => {
+    const facts = await openFacts()
+    await reserve.make()
+    learn(facts, 0)
+    await facts.close()
+    fillDisk(dir)
+    const again = await openFacts()
+    expect(again.get(bag(999))).toEqual({ sha256: '999', length: 999 })
+    learn(again, 1_000)
+    await again.close()
+    expect(readdirSync(dir).filter((name) => name.startsWith('facts'))).toEqual(['facts'])
+  })
+
+  it('facts that could not be written are written once there is room, and none is lost', async () => {
+    const facts = await openFacts()
+    learn(facts, 0)
+    await facts.flush()
+    const makeRoom = fillDisk(dir)
+    learn(facts, 1_000)
+    await expect(facts.flush()).rejects.toMatchObject({ code: 'local-disk-full' })
+    makeRoom()
+    learn(facts, 2_000)
+    await facts.close()
+    const again = await openFacts()
+    for (const number of [0, 999, 1_000, 1_999, 2_000, 2_999]) {
+      expect(again.get(bag(number))).toEqual({ sha256: String(number), length: number })
+    }
+    await again.close()
+  })
+})
