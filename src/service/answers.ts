@@ -41,6 +41,7 @@ const user = z.object({
 })
 const uploaded = z.object({ bag_id: bagId })
 const deleted = z.object({ success: z.boolean() })
+const added = z.object({ message: z.string() })
 
 /** A record of the listing that cannot be used, in words. */
 export interface SkippedRecord {
@@ -79,6 +80,11 @@ export function parseAccount(json: unknown): Account | undefined {
 export function parseUploaded(json: unknown): BagId | undefined {
   const parsed = uploaded.safeParse(json)
   return parsed.success ? parsed.data.bag_id : undefined
+}
+
+/** True for the answer of an import that was done; an error that comes with status 200 has no message. */
+export function isAdded(json: unknown): boolean {
+  return added.safeParse(json).success
 }
 
 /** Reads the answer of a delete; undefined when it does not say how it went. */

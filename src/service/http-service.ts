@@ -5,7 +5,13 @@ import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account, BagRecord } from '../domain/record.ts'
 import { ACCEPTED_ENCODINGS, readJson, strange } from './answer-body.ts'
-import { parseAccount, parseDeleted, parseUploaded, type SkippedRecord } from './answers.ts'
+import {
+  isAdded,
+  parseAccount,
+  parseDeleted,
+  parseUploaded,
+  type SkippedRecord,
+} from './answers.ts'
 import { Auth } from './auth.ts'
 import { Caller, type Call } from './caller.ts'
 import { rangeHeader, toDownload, type WantedRange } from './download.ts'
@@ -105,7 +111,9 @@ class HttpService implements DriveService {
         limits: { ...this.#limits(), answerMs },
         signal,
       }
-      await this.#caller.send(call, (answer) => this.#json(answer))
+      await this.#caller.send(call, async (answer) => {
+        if (!isAdded(await this.#json(answer))) throw strange(answer, 'its answer is no message.')
+      })
     })
   }
 

@@ -1,0 +1,205 @@
+import { gzipSync } from 'node:zlib'
+import type { Body, HostileAnswer } from './hostile-answer.ts'
+import type { Endpoint } from './hostile-service.ts'
+
+/**
+ * One answer that no sound service gives, and what the program sees that meets it.
+ *
+ * To add one, add a row: `answer` says how the bytes differ from a sound answer (hostile-answer.ts has
+ * the words), and the test does the rest: it makes files of its own for the row, lets programs meet the
+ * answer (`ls`, `df`, `cat`, `mv`, `>>`, `>`, `rm`, by the endpoint), and asserts for every row what it
+ * asserts for all. A kind of answer that cannot be said yet is one more field of HostileAnswer.
+ */
+export interface HostileRow {
+  readonly name: string
+  readonly endpoint: Endpoint
+  readonly answer: HostileAnswer
+  /** So many requests meet it; all until the service is well when undefined. */
+  readonly times?: number
+  /** It needs a drive in a process of its own: it could end or hang it, or waits for a deadline. */
+  readonly onMount?: boolean
+  /** How the program ends: `df`, `cat`, `>`, `rm`, `touch .bags/ID`. An `ls` always succeeds. */
+  readonly expects: 'error' | 'success' | 'either'
+}
+
+const HTML = { 'content-type': 'text/html; charset=utf-8' }
+const GZIP = { 'content-encoding': 'gzip' }
+const PAGE = '<!doctype html><html><head><title>Sign in</title></head><body>Please.</body></html>'
+const DETAIL = JSON.stringify({ detail: 'Something went wrong.' })
+const NESTED = '['.repeat(30_000) + ']'.repeat(30_000)
+const MEBIBYTE = 2 ** 20
+
+/** Answers that are wrong wherever they come; each makes a row of every endpoint that it is given for. */
+const EVERYWHERE: readonly Pick<HostileRow, 'name' | 'answer' | 'onMount'>[] = [
+  { name: 'an error with status 200', answer: { body: DETAIL } },
+  { name: 'a page with status 200', answer: { headers: HTML, body: PAGE } },
+  { name: 'nothing, with status 204', answer: { status: 204, body: '' } },
+  {
+    name: 'a part that nobody asked for',
+    answer: { status: 206, body: (sound) => sound.subarray(1) },
+  },
+  { name: 'a redirect to itself', answer: { status: 302, headers: { location: '?' }, body: '' } },
+  {
+    name: 'a redirect to another server',
+    answer: { status: 307, headers: { location: 'http://127.0.0.2:9/' }, body: '' },
+  },
+  { name: 'a refused token', answer: { status: 401, body: DETAIL } },
+  { name: 'a status that nobody knows', answer: { status: 299, body: DETAIL } },
+  { name: 'an error of the server as JSON nested deep', answer: { status: 500, body: NESTED } },
+  { name: 'a closed connection', answer: { closeAfter: 0 } },
+  { name: 'the half of a head', answer: { closeAfter: 20 } },
+  { name: 'the head and then the end', answer: { closeAfter: 100 } },
+  { name: 'a length that is no number', answer: { statedLength: () => 'many' } },
+  { name: 'a length that is too great', answer: { statedLength: (length) => length + 10 } },
+  { name: 'compressed bytes that are none', answer: { headers: GZIP, body: 'not gzip' } },
+]
+
+function records(sound: Buffer, more: readonly unknown[]): string {
+  return JSON.stringify([...(JSON.parse(sound.toString()) as unknown[]), ...more])
+}
+
+/** A listing with what is known, and such a record. */
+function withRecord(record: unknown): (sound: Buffer) => Body {
+  return (sound) => records(sound, [record])
+}
+
+const odd = { filename: 'odd', size: 1, uploaded_at: 1, description: '', bag_id: 'odd' }
+
+const LISTINGS: readonly Pick<HostileRow, 'name' | 'answer' | 'onMount'>[] = [
+  { name: 'a number', answer: { body: '5' } },
+  { name: 'an object', answer: { body: '{}' } },
+  {
+    name: 'a record nested deep',
+    answer: { body: (sound) => records(sound, []).replace(/]$/, `,${NESTED}]`) },
+  },
+  { name: 'the half of a list', answer: { body: (sound) => sound.subarray(0, sound.length / 2) } },
+  {
+    name: 'the half of a list, closed',
+    answer: { end: 'close', version: '1.0', body: (sound) => sound.subarray(0, sound.length / 2) },
+  },
+  { name: 'records of other types', answer: { body: withRecord([[1], {}, null, 'x']) } },
+  { name: 'a size below nothing', answer: { body: withRecord({ ...odd, size: -1 }) } },
+  { name: 'a size with a fraction', answer: { body: withRecord({ ...odd, size: 1.5 }) } },
+  { name: 'a size that is no number', answer: { body: withRecord({ ...odd, size: 'NaN' }) } },
+  {
+    name: 'a size of 200,000 digits',
+    answer: { body: withRecord({ ...odd, size: '1'.repeat(200_000) }) },
+  },
+  {
+    name: 'every record twice',
+    answer: { body: (sound) => records(sound, JSON.parse(sound.toString()) as unknown[]) },
+  },
+  {
+    name: 'an id with half a character',
+    answer: { body: withRecord({ ...odd, bag_id: '\ud800' }) },
+  },
+  { name: 'an id of steps', answer: { body: withRecord({ ...odd, bag_id: '../../user' }) } },
+  { name: 'an id of 1 MB', answer: { body: withRecord({ ...odd, bag_id: 'x'.repeat(MEBIBYTE) }) } },
+  {
+    name: 'a name with slashes',
+    answer: { body: withRecord({ ...odd, filename: '../odd/../x' }) },
+  },
+  { name: 'a name with NUL', answer: { body: withRecord({ ...odd, filename: 'odd\0' }) } },
+  {
+    name: 'a name of 1 MB',
+    answer: { body: withRecord({ ...odd, filename: 'odd'.repeat(MEBIBYTE / 3) }) },
+  },
+  { name: 'a name that is a list', answer: { body: withRecord({ ...odd, filename: ['odd'] }) } },
+  { name: 'a time that never was', answer: { body: withRecord({ ...odd, uploaded_at: 1e308 }) } },
+  { name: 'the answer of another endpoint', answer: { body: '{"bag_id":"odd"}' } },
+]
+
+const ACCOUNTS: typeof EVERYWHERE = [
+  { name: 'a list', answer: { body: '[]' } },
+  {
+    name: 'room that is no number',
+    answer: { body: '{"uid":"hostile-user","space_left":"NaN","capacity":null}' },
+  },
+  {
+    name: 'room of 200,000 digits',
+    answer: { body: `{"uid":"hostile-user","space_left":"${'1'.repeat(200_000)}x","capacity":1}` },
+  },
+]
+
+const UPLOADS: typeof EVERYWHERE = [
+  { name: 'no id', answer: { body: '{}' } },
+  { name: 'an empty id', answer: { body: '{"bag_id":""}' } },
+  { name: 'an id that is a number', answer: { body: '{"bag_id":5}' } },
+  { name: 'an empty id for what is stored', answer: { isDone: true, body: '{"bag_id":""}' } },
+  { name: 'no id for what is stored', answer: { isDone: true, body: '{}' } },
+  { name: 'the answer of another endpoint', answer: { body: '{"success":true}' } },
+]
+
+const DELETES: typeof EVERYWHERE = [
+  { name: 'that it did not', answer: { body: '{"success":false}' } },
+  { name: 'that it did not, and did', answer: { isDone: true, body: '{"success":false}' } },
+  { name: 'neither', answer: { body: '{"success":"perhaps"}' } },
+]
+
+/** Of a download, these are taken for content or for its length. */
+const BELIEVED = new Set([
+  'an error with status 200',
+  'a page with status 200',
+  'a length that is too great',
+])
+
+function rowsOf(
+  endpoint: Endpoint,
+  expects: HostileRow['expects'],
+  ...lists: (typeof EVERYWHERE)[]
+): HostileRow[] {
+  return lists.flat().map((row) => ({ ...row, endpoint, expects }))
+}
+
+export const HOSTILE_ROWS: readonly HostileRow[] = [
+  ...rowsOf('list', 'success', EVERYWHERE, LISTINGS),
+  ...rowsOf('account', 'error', EVERYWHERE, ACCOUNTS),
+  {
+    name: 'room below nothing',
+    endpoint: 'account',
+    answer: { body: '{"uid":"hostile-user","space_left":-5,"capacity":-1}' },
+    expects: 'success',
+  },
+  {
+    name: 'another user',
+    endpoint: 'account',
+    answer: { body: '{"uid":"odd","space_left":5e8,"capacity":1e9}' },
+    expects: 'success',
+  },
+  ...rowsOf('upload', 'error', EVERYWHERE, UPLOADS),
+  ...rowsOf('folder upload', 'success', EVERYWHERE, UPLOADS),
+  ...rowsOf('delete', 'either', EVERYWHERE, DELETES),
+  ...rowsOf('add by id', 'error', EVERYWHERE),
+  ...rowsOf(
+    'download',
+    'error',
+    EVERYWHERE.filter(({ name }) => !BELIEVED.has(name)),
+  ),
+  {
+    name: 'zeros, compressed 1000:1',
+    endpoint: 'list',
+    onMount: true,
+    answer: { headers: GZIP, body: () => gzipSync(`[${'0,'.repeat(50 * MEBIBYTE)}0]`) },
+    expects: 'success',
+  },
+  {
+    name: 'a body without end',
+    endpoint: 'list',
+    onMount: true,
+    answer: { end: 'chunks', isEndless: true, body: ' '.repeat(MEBIBYTE) },
+    expects: 'success',
+  },
+  {
+    name: 'a byte a second',
+    endpoint: 'list',
+    answer: { dripMs: 1_000 },
+    onMount: true,
+    expects: 'success',
+  },
+  {
+    name: 'a title, repeated',
+    endpoint: 'list',
+    answer: { status: 500, headers: HTML, body: '<title'.repeat(100_000) },
+    expects: 'success',
+  },
+]

@@ -1,0 +1,108 @@
+import { toBagId, type HandleId } from '../../src/domain/ids.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { silentLogger } from '../../src/domain/logger.ts'
+import { createHttpService } from '../../src/service/http-service.ts'
+import { DriveInProcess, type DriveHome } from './drive-in-process.ts'
+import type { Programs } from './hostile-run.ts'
+
+/** Programs of a drive without a kernel in between, in mode through. */
+export class ProgramsInProcess implements Programs {
+  readonly #home: DriveHome
+  #drive: DriveInProcess
+
+  private constructor(home: DriveHome, drive: DriveInProcess) {
+    this.#home = home
+    this.#drive = drive
+  }
+
+  static async start(service: { url: string; token: string }, dir: string): Promise<Programs> {
+    const home = { url: service.url, token: service.token, dir, writeBack: false }
+    return new ProgramsInProcess(home, await DriveInProcess.open(home))
+  }
+
+  async names(): Promise<readonly string[]> {
+    await this.#drive.listing.refreshNow().catch(() => undefined)
+    const root = await this.#drive.parent('')
+    const entries = await this.#drive.drive.readDirectory(root.parent)
+    return entries.map(({ name }) => name)
+  }
+
+  async room(): Promise<void> {
+    if ((await this.#drive.drive.space()) === undefined) throw new Error('It is not known.')
+  }
+
+  read(path: string): Promise<string> {
+    return this.#drive.read(path)
+  }
+
+  async write(path: string, content: string): Promise<void> {
+    await this.#put(await this.#create(path), content, 0)
+  }
+
+  async append(path: string, content: string): Promise<void> {
+    const { drive } = this.#drive
+    const node = await this.#drive.node(path)
+    const handle = await drive.open(node, { writable: true, truncate: false })
+    await this.#put(handle, content, (await drive.getAttributes(node)).size)
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    const source = await this.#drive.parent(from)
+    const target = await this.#drive.parent(to)
+    await this.#drive.drive.rename(source.parent, source.name, target.parent, target.name)
+  }
+
+  async remove(path: string): Promise<void> {
+    const { parent, name } = await this.#drive.parent(path)
+    await this.#drive.drive.unlink(parent, name)
+  }
+
+  async makeDirectory(path: string): Promise<void> {
+    const { parent, name } = await this.#drive.parent(path)
+    await this.#drive.drive.makeDirectory(parent, name, 0o755)
+  }
+
+  async importBag(bagId: string): Promise<void> {
+    const { url, token } = this.#home
+    const deps = { log: silentLogger, clock: systemClock }
+    const service = createHttpService(deps, { baseUrl: url, token, retries: 1 })
+    try {
+      await service.addById(toBagId(bagId))
+    } finally {
+      await service.close()
+    }
+  }
+
+  async send(): Promise<void> {
+    await this.#drive.drain()
+  }
+
+  async again(): Promise<void> {
+    await this.#drive.drop()
+    this.#drive = await DriveInProcess.open(this.#home)
+  }
+
+  async end(): Promise<void> {
+    await this.#drive.drop()
+  }
+
+  async #create(path: string): Promise<HandleId> {
+    const { parent, name } = await this.#drive.parent(path)
+    try {
+      const node = await this.#drive.node(path)
+      return await this.#drive.drive.open(node, { writable: true, truncate: true })
+    } catch {
+      return (await this.#drive.drive.create(parent, name, 0o644)).handle
+    }
+  }
+
+  async #put(handle: HandleId, content: string, position: number): Promise<void> {
+    const { drive } = this.#drive
+    try {
+      await drive.write(handle, Buffer.from(content), position)
+      await drive.flush(handle)
+    } finally {
+      await drive.release(handle)
+    }
+  }
+}
