@@ -126,12 +126,14 @@ export async function findDriveOf(
   path: string,
 ): Promise<{ readonly drive: LiveDrive; readonly name: string | undefined }> {
   const full = await absoluteMountpoint(path)
-  for (const drive of await findLiveDrives()) {
-    if (full === drive.mountpoint) return { drive, name: undefined }
-    if (full.startsWith(drive.mountpoint + sep)) {
-      const [name] = full.slice(drive.mountpoint.length + 1).split(sep)
-      return { drive, name }
-    }
+  const known = await new DriveRegistry(findRuntimeDir()).list()
+  const around = known.filter(({ mountpoint }) => `${full}/`.startsWith(`${mountpoint}/`))
+  // Only drives around the path are asked: another one may hang, or be of another version.
+  for (const each of around.sort((a, b) => b.mountpoint.length - a.mountpoint.length)) {
+    const drive = await asLive(each)
+    if (drive === undefined) continue
+    const name = full.slice(each.mountpoint.length + 1).split(sep)[0]
+    return { drive, name: name === '' ? undefined : name }
   }
   throw new DriveError('usage', `${full} is in no bagfs drive that is mounted.`)
 }

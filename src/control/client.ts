@@ -20,6 +20,9 @@ import {
 /** How a drive left: with so many changes kept for the next mount, by ending before it said, or not asked at all. */
 export type LeaveAnswer = { readonly kept: number } | 'ended' | 'dead'
 
+/** A drive that lives tells its status at once; one that reads a huge listing takes a moment. */
+const STATUS_LIMIT_MS = 10_000
+
 /**
  * Asks a running drive to leave and waits until it has; `dead` when no process answers at the socket.
  * Rejects `busy`.
@@ -47,14 +50,35 @@ function busy(event: Extract<LeavingEvent, { type: 'busy' }>): DriveError {
   return new DriveError('busy', event.message, event.hint === undefined ? {} : { hint: event.hint })
 }
 
-/** Undefined when nobody answers at the socket. */
+/**
+ * Undefined when the drive is dead. Rejects `timed-out` when its process hangs, `bad-answer` when it is of
+ * another version.
+ */
 export async function askStatus(socketPath: string): Promise<DriveStatus | undefined> {
+  const signal = AbortSignal.timeout(STATUS_LIMIT_MS)
   try {
-    return driveStatus.parse(JSON.parse(await text(await ask(socketPath, 'GET', '/status'))))
+    const answer = await ask(socketPath, 'GET', '/status', signal)
+    const { data } = driveStatus.safeParse(JSON.parse(await text(answer)))
+    if (data !== undefined) return data
   } catch (error) {
+    if (signal.aborted) throw silent(socketPath, error)
     if (isDead(error)) return undefined
     throw error
   }
+  throw new DriveError(
+    'bad-answer',
+    `The drive that listens at ${socketPath} is of another version.`,
+    {
+      hint: 'Unmount it and mount it again.',
+    },
+  )
+}
+
+function silent(socketPath: string, cause: unknown): DriveError {
+  return new DriveError('timed-out', `The drive that listens at ${socketPath} does not answer.`, {
+    cause,
+    hint: 'Its process hangs: see its log, or end it and mount again.',
+  })
 }
 
 /** Waits until the service has what was written under `name`, or all; answers what it does not have. */
@@ -124,9 +148,11 @@ async function ask(
   socketPath: string,
   method: 'GET' | 'POST',
   path: string,
+  signal?: AbortSignal,
 ): Promise<IncomingMessage> {
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    request({ socketPath, path, method }, resolve).once('error', reject).end()
+    const options = { socketPath, path, method, ...(signal === undefined ? {} : { signal }) }
+    request(options, resolve).once('error', reject).end()
   })
   if (answer.statusCode === 200) return answer
   throw toError(refusal.parse(JSON.parse(await text(answer))))

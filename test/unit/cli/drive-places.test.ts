@@ -1,8 +1,11 @@
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { absoluteMountpoint } from '../../../src/cli/drive-places.ts'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { absoluteMountpoint, findDriveOf } from '../../../src/cli/drive-places.ts'
+import type { DriveStatus } from '../../../src/control/protocol.ts'
+import { DriveRegistry } from '../../../src/control/registry.ts'
 
 let directory = ''
 beforeEach(async () => {
@@ -30,3 +33,50 @@ test('a path that leads nowhere is told in a sentence', async () => {
   await expect(found('round/drive')).rejects.toMatchObject({ code: 'local-io' })
   expect(await found('round')).toBe(join(directory, 'round'))
 })
+
+test('the drive of a path is found while another one on this machine hangs', async () => {
+  vi.stubEnv('XDG_RUNTIME_DIR', directory)
+  const hung = await listen('hung', () => undefined)
+  const live = await listen('live', (mountpoint) => JSON.stringify(statusOf(mountpoint)))
+  try {
+    const { drive, name } = await findDriveOf(join(directory, 'live', 'docs', 'a.txt'))
+    expect(drive.mountpoint).toBe(join(directory, 'live'))
+    expect(name).toBe('docs')
+  } finally {
+    vi.unstubAllEnvs()
+    for (const server of [hung, live]) {
+      server.closeAllConnections()
+      server.close()
+    }
+  }
+})
+
+/** A drive as far as its socket and its entry in the registry go; without an answer it hangs. */
+async function listen(
+  name: string,
+  answer: (mountpoint: string) => string | undefined,
+): Promise<Server> {
+  const mountpoint = join(directory, name)
+  await mkdir(join(mountpoint, 'docs'), { recursive: true })
+  const socketPath = join(directory, `${name}.sock`)
+  const server = createServer((_, response) => {
+    const text = answer(mountpoint)
+    if (text !== undefined) response.end(text)
+  })
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve))
+  await new DriveRegistry(join(directory, 'bagfs')).add({
+    mountpoint,
+    socketPath,
+    pid: process.pid,
+  })
+  return server
+}
+
+function statusOf(mountpoint: string): DriveStatus {
+  return {
+    ...{ version: 1, mountpoint, pid: 1, service: 'http://service', account: 'me', mode: 'back' },
+    listing: { ageMs: null, records: 0 },
+    cache: { bytes: 0, maxBytes: 10, bags: 0 },
+    ...{ uploads: [], downloads: [], outbox: [] },
+  }
+}

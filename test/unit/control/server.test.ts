@@ -1,5 +1,5 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { request } from 'node:http'
+import { createServer, request } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -228,4 +228,14 @@ it('leaves although somebody is connected who asks nothing, or half of something
   await isAsked
   await server?.close()
   await Promise.all(ended)
+})
+
+it('takes what a drive of another version tells for no status', async () => {
+  const other = createServer((_, response) => response.end('{"version":2}'))
+  await new Promise<void>((resolve) => other.listen(socketPath, resolve))
+  try {
+    await expect(askStatus(socketPath)).rejects.toMatchObject({ code: 'bad-answer' })
+  } finally {
+    other.close()
+  }
 })
