@@ -8,7 +8,8 @@ import { DriveError } from './errors.ts'
  *
  * - `‛‛`: the quote itself
  * - `‛2F`: a character up to U+00FF, two upper-case hex digits
- * - `‛uD800`: a surrogate without its other half, four upper-case hex digits
+ * - `‛uD800`: a surrogate without its other half, or U+FFFD, which a bridge takes for bytes that are not
+ *   UTF-8; four upper-case hex digits
  * - `‛empty`: the empty name
  * - `‛~` and 16 hex digits: a name too long for the kernel was cut here; the digits are a hash of it
  */
@@ -16,12 +17,12 @@ const QUOTE = '\u201B'
 const NAME_MAX_BYTES = 255
 const EMPTY = `${QUOTE}empty`
 
-/** `/`, control characters (C0, DEL, C1), the quote, and surrogates that stand alone. */
-const TO_CODE = /[\u0000-\u001F/\u007F-\u009F\u201B\uD800-\uDFFF]/u
+/** `/`, control characters (C0, DEL, C1), the quote, surrogates that stand alone, and U+FFFD. */
+const TO_CODE = /[\u0000-\u001F/\u007F-\u009F\u201B\uD800-\uDFFF\uFFFD]/u
 const TO_CODE_EACH = new RegExp(TO_CODE.source, 'gu')
 
 /** One code, or one character that stands for itself. */
-const TOKEN = /\u201B(?:\u201B|[0-9A-F]{2}|uD[89A-F][0-9A-F]{2}|~[0-9a-f]{16})|[^]/gu
+const TOKEN = /\u201B(?:\u201B|[0-9A-F]{2}|u(?:D[89A-F][0-9A-F]{2}|FFFD)|~[0-9a-f]{16})|[^]/gu
 
 /** What needs no code, in the shortest test there is: printable ASCII that cannot be reserved or too long. */
 const ORDINARY = /^[ --0-~][ -.0-~]{0,254}$/
@@ -92,6 +93,20 @@ export function checkTypedName(name: string): void {
       hint: 'Give it a shorter name.',
     })
   }
+}
+
+/** What a decoder of UTF-8 puts in the place of bytes that are none. */
+const REPLACEMENT = '\uFFFD'
+
+/**
+ * Refuses (`bad-encoding`) text from the kernel whose bytes are not UTF-8: different bytes would all come
+ * as the same text, and mean one file.
+ */
+export function checkEncoding(text: string): void {
+  if (!text.includes(REPLACEMENT)) return
+  throw new DriveError('bad-encoding', 'The name is not UTF-8.', {
+    hint: 'Give it a name in UTF-8 (convmv does that for many files).',
+  })
 }
 
 /** A name in two parts; `extension` begins with its dot, or is empty. */

@@ -6,14 +6,14 @@ const MAX_NAME_BYTES = 255
 /**
  * The name under which a directory shows one part of a path in a zip. What Linux can hold stays as it
  * is, control characters too: a program that made such a file here finds it again. The rest (`..`, NUL,
- * too long) is coded; a coded name is an ordinary name when the folder is written again.
+ * U+FFFD, too long) is coded; a coded name is an ordinary name when the folder is written again.
  */
 export function shownName(part: string): string {
   return isLinuxName(part) ? part : encodeName(part)
 }
 
 function isLinuxName(name: string): boolean {
-  if (name === '' || name === '.' || name === '..' || name.includes('\0')) return false
+  if (name === '' || name === '.' || name === '..' || /[\0\uFFFD]/.test(name)) return false
   return name.length * 3 <= MAX_NAME_BYTES || Buffer.byteLength(name) <= MAX_NAME_BYTES
 }
 

@@ -1,5 +1,6 @@
 import type Fuse from 'fuse-native'
 import { DriveError } from '../domain/errors.ts'
+import { checkEncoding } from '../domain/names.ts'
 import type { OperationDeps } from './operation-deps.ts'
 
 export function nameOperations(deps: OperationDeps): Partial<Fuse.Operations> {
@@ -29,6 +30,7 @@ export function nameOperations(deps: OperationDeps): Partial<Fuse.Operations> {
     },
     symlink: (target, path, reply) => {
       replies.done({ operation: 'symlink', path, reply }, async () => {
+        checkEncoding(target)
         const { parent, name } = await paths.parent(path)
         await drive.makeSymlink(parent, name, target)
       })

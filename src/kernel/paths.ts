@@ -1,5 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { NodeId } from '../domain/ids.ts'
+import { checkEncoding } from '../domain/names.ts'
 import type { Attributes } from '../drive/attributes.ts'
 import type { Drive } from '../drive/drive.ts'
 import { ROOT } from '../drive/nodes.ts'
@@ -17,8 +18,9 @@ export class Paths {
     this.#drive = drive
   }
 
-  /** The node of an absolute path; rejects `not-found`. */
+  /** The node of an absolute path; rejects `not-found`, and `bad-encoding` for what is not UTF-8. */
   async node(path: string): Promise<NodeId> {
+    checkEncoding(path)
     const hidden = this.#hidden.get(path)
     if (hidden !== undefined) return hidden
     let node: NodeId = ROOT
@@ -38,6 +40,7 @@ export class Paths {
   }
 
   #walkNow(path: string): Attributes | undefined {
+    checkEncoding(path)
     let found: Attributes | undefined
     for (const name of path.split('/')) {
       if (name === '') continue
@@ -48,8 +51,9 @@ export class Paths {
     return found?.kind === 'directory' ? undefined : found
   }
 
-  /** The directory and the name that a path ends in. */
+  /** The directory and the name that a path ends in; rejects as `node` does. */
   async parent(path: string): Promise<{ readonly parent: NodeId; readonly name: string }> {
+    checkEncoding(path)
     const slash = path.lastIndexOf('/')
     const name = path.slice(slash + 1)
     if (name === '') throw new DriveError('busy', 'This is the drive itself.')

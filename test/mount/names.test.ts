@@ -16,6 +16,7 @@ const STRANGE: Readonly<Record<string, string>> = {
   '‛empty': '',
   '‛2Ebagfs': '.bagfs',
   'quote‛‛.txt': 'quote‛.txt',
+  'no‛uFFFDutf8.txt': 'no\uFFFDutf8.txt',
   ' blank ': ' blank ',
   '-rf': '-rf',
   '*?"<>|\\$(x)': '*?"<>|\\$(x)',
@@ -168,3 +169,28 @@ describe.runIf(canMount())('one name for several bags', () => {
 function escape(name: string): string {
   return [...Buffer.from(name)].map((byte) => `\\0${byte.toString(8)}`).join('')
 }
+
+describe.runIf(canMount())('names that are not UTF-8', () => {
+  beforeEach(async () => {
+    bench = await Bench.start()
+  })
+
+  it.each(['.', 'folder'])(
+    'are refused in %s, so that two of them are never one file',
+    async (at) => {
+      const drive = await bench.mount()
+      await drive.sh('mkdir folder; echo in >folder/plain')
+      for (const command of [
+        `printf one >${at}/$'\\xff'`,
+        `mv ${at}/plain ${at}/$'a\\xfe'`,
+        `mkdir ${at}/$'\\xff'`,
+        `ln -s $'\\xff' folder/link`,
+        `cat ${at}/$'\\xff'`,
+      ]) {
+        const { stderr } = await drive.fails(`echo there >${at}/plain; ${command}`)
+        expect(stderr).toContain('Invalid or incomplete multibyte or wide character')
+      }
+      expect(await drive.sh(`ls ${at} | grep -v folder`)).toBe('plain\n')
+    },
+  )
+})

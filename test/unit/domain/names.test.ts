@@ -66,6 +66,7 @@ describe('encodeName', () => {
       'a\0b\n': 'a‛00b‛0A',
       '\x7f\x9f': '‛7F‛9F',
       'a\ud800b': 'a‛uD800b',
+      'a\ufffdb': 'a‛uFFFDb',
       'a‛b': 'a‛‛b',
       '‛2F': '‛‛2F',
       '‛empty': '‛‛empty',
