@@ -1,12 +1,14 @@
 #!/usr/bin/env node
 import { toFailure } from './cli/errors.ts'
 import { Output } from './cli/output.ts'
-import { createProgram } from './cli/program.ts'
-import { readEnvironment } from './config/env.ts'
+import { takeEnvironment } from './config/env.ts'
 
 const output = new Output({ stdout: process.stdout, stderr: process.stderr })
 try {
-  await createProgram({ output, environment: readEnvironment() }).parseAsync()
+  const environment = takeEnvironment()
+  // All the rest is loaded here, so that a failure of that is put into words, too.
+  const { createProgram } = await import('./cli/program.ts')
+  await createProgram({ output, environment }).parseAsync()
 } catch (error) {
   const { text, exitCode } = toFailure(error)
   if (text !== '') output.note(text)

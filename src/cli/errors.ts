@@ -1,6 +1,6 @@
 import { CommanderError } from '@commander-js/extra-typings'
 import type { DriveErrorCode } from '../domain/errors.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, systemErrorCode } from '../domain/errors.ts'
 
 const FAILED = 1
 const USAGE = 2
@@ -73,11 +73,19 @@ export interface Failure {
 export function toFailure(error: unknown): Failure {
   if (error instanceof DriveError) return { text: inWords(error), exitCode: EXIT_CODES[error.code] }
   if (error instanceof CommanderError) return fromCommander(error)
+  if (hasTooFewFiles(error)) return { text: TOO_FEW_FILES, exitCode: FAILED }
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error)
   return {
     text: `bagfs: this is a bug in bagfs, please report it with the lines below.\n${stack}`,
     exitCode: BUG,
   }
+}
+
+const TOO_FEW_FILES =
+  'bagfs: Too few files may be open at the same time.\n  Raise the limit: ulimit -n 1024'
+
+function hasTooFewFiles(error: unknown): boolean {
+  return ['EMFILE', 'ENFILE'].includes(systemErrorCode(error) ?? '')
 }
 
 /** The sentence and its hint, on a line each. */
@@ -90,10 +98,17 @@ function inWords(error: DriveError): string {
 function fromCommander(error: CommanderError): Failure {
   if (error.exitCode === 0) return { text: '', exitCode: 0 }
   if (error.code === 'commander.help') return { text: '', exitCode: USAGE }
-  const lines = error.message.replace(/^error: /, '').split('\n')
+  const lines = withoutValues(error.message.replace(/^error: /, '')).split('\n')
   const sentence = lines
     .map((line) => line.trim())
     .filter(Boolean)
     .join(' ')
   return { text: `bagfs: ${sentence} (see bagfs --help)`, exitCode: USAGE }
+}
+
+/** A value may be a token at the wrong place. Parsers of options repeat what cannot be one. */
+function withoutValues(message: string): string {
+  return message
+    .replace(/ argument '[\s\S]*?' is invalid\./, ' does not take this value.')
+    .replace(/^(unknown option '--[\w-]+)=[\s\S]*?'/, "$1'")
 }

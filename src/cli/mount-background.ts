@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { environmentWithoutToken } from '../config/env.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Failure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
@@ -38,7 +37,6 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
       {
         detached: true,
         cwd: '/',
-        env: environmentWithoutToken(),
         stdio: ['ignore', file.fd, file.fd, 'ipc'],
       },
     )

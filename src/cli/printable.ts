@@ -1,5 +1,5 @@
 /** Controls, and the marks that reorder text: a name with them could fool or command a terminal. */
-const UNSAFE = /[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+const UNSAFE = /[\p{Cc}\p{Cs}\p{Bidi_Control}\u2028\u2029]/gu
 
 /** Text that is safe to show on one line of a terminal; what is not is written as `\xNN` or `\u{NNNN}`. */
 export function toPrintable(text: string): string {

@@ -53,6 +53,11 @@ async function serve({ output }: CommandContext, flags: ServeFlags): Promise<voi
       hint: 'Give --token-file with a token of your own, or leave out --host.',
     })
   }
+  if (!isLoopback(flags.host)) {
+    output.note(
+      `bagfs: warning: ${flags.host} can be reached from other machines, and nothing is encrypted: others on the network can read the token and the files.`,
+    )
+  }
   const signals = listenForStop()
   const dataDir = resolve(flags.data)
   const token = await chooseToken({ output }, flags, dataDir)

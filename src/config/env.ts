@@ -13,11 +13,14 @@ type Variables = Readonly<Record<string, string | undefined>>
 /** The first that is set counts. */
 const TOKEN_VARIABLES: readonly string[] = ['BAGFS_TOKEN', 'OPENFILES_API_TOKEN']
 
-/** The environment for a process that gets the token by a safer way: `ps e` shows a process with its own. */
-export function environmentWithoutToken(variables: Variables = process.env): Variables {
-  return Object.fromEntries(
-    Object.entries(variables).filter(([name]) => !TOKEN_VARIABLES.includes(name)),
-  )
+/**
+ * As `readEnvironment`, and takes the token out of it: every program that this process starts inherits
+ * what is left, and a drive of its own gets the token by a safer way.
+ */
+export function takeEnvironment(variables: NodeJS.ProcessEnv = process.env): Environment {
+  const environment = readEnvironment(variables)
+  for (const name of TOKEN_VARIABLES) Reflect.deleteProperty(variables, name)
+  return environment
 }
 
 /** Reads the environment; a variable that is set to nothing counts as not set. */

@@ -2,20 +2,21 @@ import { DriveError } from '../domain/errors.ts'
 
 const EXAMPLE = 'https://app.openfiles.xyz'
 
-/** Checks the base URL of a service and takes the slashes off its end. Rejects anything but plain http(s) with `usage`. */
+/** Checks the base URL of a service and takes the slashes off its end. Rejects anything but plain http(s) with `usage`, without repeating it. */
 export function parseServiceUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
-    throw new DriveError('usage', `"${text}" is not the URL of a service.`, {
-      hint: `Write it with its scheme, such as ${EXAMPLE}.`,
-    })
-  }
-  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+  // Refused before its parts are known, which a secret with a slash may have cut wrongly.
+  if (/[@?#]/.test(text)) {
     throw new DriveError(
       'usage',
       'The URL of the service must not hold a user name, a password, a query or a fragment.',
       { hint: 'The token goes into --token-file or BAGFS_TOKEN.' },
     )
+  }
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
+    throw new DriveError('usage', 'This is not the URL of a service.', {
+      hint: `Write it with its scheme, such as ${EXAMPLE}.`,
+    })
   }
   return `${url.origin}${url.pathname}`.replace(/(?<!\/)\/+$/, '')
 }

@@ -13,7 +13,7 @@ const LONGEST_TOKEN_BYTES = 64 * 1024
 
 /**
  * Finds the token of the account: `--token-file`, then the environment. Without any, a `usage` error
- * that says where to get one. `warn` gets a sentence when others can read the file.
+ * that says where to get one. `warn` gets a sentence when others can read or change the file.
  */
 export async function readToken(
   sources: TokenSources,
@@ -34,8 +34,10 @@ export async function readTokenFile(
   warn: (sentence: string) => void,
 ): Promise<string> {
   const { text, mode } = await readSmallFile(path)
-  if ((mode & 0o044) !== 0) {
-    warn(`The token in ${path} can be read by other users of this machine; try chmod 600 on it.`)
+  if ((mode & 0o066) !== 0) {
+    const others = [(mode & 0o044) !== 0 ? 'read' : '', (mode & 0o022) !== 0 ? 'changed' : '']
+    const what = others.filter((each) => each !== '').join(' and ')
+    warn(`The token in ${path} can be ${what} by other users of this machine; try chmod 600 on it.`)
   }
   return checkToken(text, path)
 }
@@ -53,11 +55,21 @@ async function readSmallFile(path: string): Promise<{ text: string; mode: number
       await file.close()
     }
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') {
-      throw new DriveError('usage', `The token file ${path} does not exist.`, { cause: error })
-    }
+    if (MISSING.includes(systemErrorCode(error) ?? '')) throw missing(path)
     throw fromFileSystem(error, `Reading the token file ${path}`)
   }
+}
+
+/** What opening answers for a token in place of a path, too: it may be long, and hold slashes. */
+const MISSING: readonly string[] = ['ENOENT', 'ENOTDIR', 'ENAMETOOLONG']
+
+/** The error has no cause, which would repeat the path. */
+function missing(path: string): DriveError {
+  const isPlainlyPath = /^(?:\.|~|\/[^/]+\/)/.test(path)
+  const file = isPlainlyPath ? `The token file ${path}` : 'The token file'
+  return new DriveError('usage', `${file} does not exist.`, {
+    hint: '--token-file takes the path of a file that holds the token, and not the token itself.',
+  })
 }
 
 /** A token goes into an HTTP header, so only visible ASCII can be one. */

@@ -11,6 +11,7 @@ const REFUSALS: Partial<
   'bad-request': { status: 400, type: 'malformed_request' },
   'no-space': { status: 400, type: 'no_space' },
   unauthorized: { status: 401, type: 'unauthorized' },
+  forbidden: { status: 403, type: 'forbidden' },
   'not-found': { status: 404, type: 'not_found' },
   rejected: { status: 422, type: 'validation_error' },
 }

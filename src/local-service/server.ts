@@ -11,6 +11,8 @@ import { BagStore } from './bag-store.ts'
 import { beginExchange, prepareExchanges, toServiceEvent } from './exchange.ts'
 import type { ServiceEvent } from './exchange.ts'
 import { addRoutes } from './routes.ts'
+import { HostGuard } from './host-guard.ts'
+import { stopReading } from './stop-reading.ts'
 import { Tokens, uidOf } from './tokens.ts'
 
 export type { ServiceEvent } from './exchange.ts'
@@ -21,6 +23,8 @@ const DEFAULT_CAPACITY_BYTES = 1e9
 const KEEP_ALIVE_MS = 75_000
 /** Of bodies that are not uploads. */
 const BODY_LIMIT_BYTES = 1024 * 1024
+/** An upload has two parts, of which the field is kept in memory. */
+const FORM_LIMITS = { fields: 8, parts: 16 }
 
 export interface LocalServiceSettings {
   /** Made when missing. One process at a time uses it. */
@@ -126,15 +130,26 @@ function buildApp(
     const message = `There is no ${request.method} ${request.url.split('?', 1)[0] ?? ''}.`
     return sendError(reply, new DriveError('not-found', message, { fields: ['path'] }), log)
   })
-  addHooks(app, deps, new Tokens(settings.tokens))
+  const guard = new HostGuard(settings.host ?? DEFAULT_HOST)
+  addHooks(app, deps, { guard, tokens: new Tokens(settings.tokens) })
   addRoutes(app, { store, extraRecords: settings.extraRecords ?? (() => []) })
   return app
 }
 
-function addHooks(app: FastifyInstance, deps: LocalServiceDependencies, tokens: Tokens): void {
+function addHooks(
+  app: FastifyInstance,
+  deps: LocalServiceDependencies,
+  { guard, tokens }: { readonly guard: HostGuard; readonly tokens: Tokens },
+): void {
   prepareExchanges(app)
   app.addHook('onRequest', (request, _reply, done) => {
-    beginExchange(request, tokens.uidOfRequest(request.headers))
+    try {
+      guard.check(request.headers)
+      beginExchange(request, tokens.uidOfRequest(request.headers))
+    } catch (error) {
+      stopReading(request.raw)
+      throw error
+    }
     done()
   })
   app.addHook('onResponse', (request, reply, done) => {
@@ -149,7 +164,7 @@ function addBodyParsers(app: FastifyInstance): void {
   app.register(multipart, {
     // What a client calls its file is what the record says, a path included.
     preservePath: true,
-    limits: { fileSize: Infinity, fieldSize: BODY_LIMIT_BYTES },
+    limits: { fileSize: Infinity, fieldSize: BODY_LIMIT_BYTES, ...FORM_LIMITS },
   })
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',

@@ -6,6 +6,7 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, OTHER_TOKEN } from '../support/mounted-drive.ts'
+import { PROGRAM } from '../support/service-process.ts'
 
 const NEW_TOKEN = 'a-new-token-0123456789'
 const ARRIVAL = { timeout: 20_000, interval: 100 }
@@ -114,5 +115,39 @@ describe.runIf(canMount())('a token that expires while the drive is mounted', ()
     expect(await sh('getfattr --only-values -n user.bagfs.state new.txt')).not.toBe('stored')
     expect(await bench.service.list()).toHaveLength(1)
     expect(log()).not.toContain(OTHER_TOKEN)
+  })
+})
+
+describe.runIf(canMount())('a token in the environment', () => {
+  it('is inherited by no program that is started', async () => {
+    const bench = await Bench.start()
+    onTestFinished(() => bench.close())
+    const trace = join(bench.dir, 'trace')
+    const mount = ['mount', bench.mountpoint, '--foreground', '--url', bench.service.local.url]
+    const drive = execa(
+      'strace',
+      [
+        ...['-f', '-v', '-s', '4096', '-e', 'trace=execve', '-o', trace, process.execPath, PROGRAM],
+        ...[...mount, '--state-dir', bench.stateDir, '--min-free', '1MB'],
+      ],
+      {
+        env: { BAGFS_TOKEN: bench.service.token, OPENFILES_API_TOKEN: OTHER_TOKEN },
+        reject: false,
+        timeout: 50_000,
+      },
+    )
+    const status = async (): Promise<unknown> =>
+      (await bench.bagfs(['status', bench.mountpoint])).code
+    await expect.poll(status, ARRIVAL).toBe(0)
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+    expect(await drive).toMatchObject({ exitCode: 0 })
+    const [own = '', ...started] = readFileSync(trace, 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('execve('))
+    expect(own).toContain(bench.service.token)
+    expect(started.join('\n')).toMatch(/ldconfig[^]*fusermount/)
+    for (const secret of [bench.service.token, OTHER_TOKEN]) {
+      expect(started.filter((line) => line.includes(secret))).toEqual([])
+    }
   })
 })

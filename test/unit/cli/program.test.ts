@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { chmod, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -78,6 +79,8 @@ describe('wrong use ends with exit code 2 and one line', () => {
     [['put', 'README.md', '--name', 'a/b'], 'a/b'],
     [['import', ' '], 'empty'],
     [['serve', '--data', 'd', '--host', '0.0.0.0'], '0.0.0.0'],
+    [['ls', '--url', 'https://example.org:x'], 'URL of a service'],
+    [['mount', '.', '--token=abc'], "'--token'"],
   ])('%j says %j', async (args, words) => {
     const { exitCode, stderr } = await bagfs(...args)
     expect(exitCode).toBe(2)
@@ -405,4 +408,47 @@ test('all of a long listing arrives, also at a reader who is late', async () => 
   const records = JSON.parse(Buffer.concat(text).toString()) as { bag_id: string }[]
   const ids = new Set(records.map(({ bag_id: id }) => id))
   expect(extraRecords.filter(({ bag_id: id }) => !ids.has(id))).toEqual([])
+})
+
+test.each([
+  ['ls', '--url', `https://${TOKEN}@example.org`],
+  ['ls', '--url', TOKEN],
+  ['ls', '--url', 'http://127.0.0.1:1', '--token-file', TOKEN],
+  ['ls', `--token=${TOKEN}`],
+  ['ls', TOKEN],
+  ['serve', '--data', 'd', '--token-file', TOKEN],
+  ['serve', '--data', 'd', '--port', TOKEN],
+])('a token at the wrong place is not repeated: %s %s', async (...args) => {
+  const { exitCode, stdout, stderr } = await bagfs(...args)
+  expect(exitCode).toBe(2)
+  expect(stderr).toMatch(/^bagfs: /)
+  expect(stdout + stderr).not.toContain(TOKEN)
+})
+
+test('where too few files may be open, one sentence says so', async () => {
+  const main = join(program.directory, 'dist/main.js')
+  const command = 'ulimit -n 40; exec "$@"'
+  const child = spawn('bash', ['-c', command, 'bash', process.execPath, main, 'status'])
+  const said: Buffer[] = []
+  child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
+  const [exitCode] = (await once(child, 'close')) as [number | null]
+  expect(Buffer.concat(said).toString()).toBe(
+    'bagfs: Too few files may be open at the same time.\n  Raise the limit: ulimit -n 1024\n',
+  )
+  expect(exitCode).toBe(1)
+})
+
+test('serve says what it means that other machines can reach it', async () => {
+  const file = join(cwd, 'served-token')
+  await writeFile(file, TOKEN, { mode: 0o600 })
+  const args = ['serve', '--data', join(cwd, 'open'), '--port', '0', '--token-file', file]
+  const child = program.start([...args, '--host', '0.0.0.0'], { cwd })
+  const said: Buffer[] = []
+  child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
+  await firstLine(child)
+  child.kill('SIGTERM')
+  await once(child, 'close')
+  expect(Buffer.concat(said).toString()).toMatch(
+    /^bagfs: warning: 0\.0\.0\.0 can be reached from other machines, and nothing is encrypted/,
+  )
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readEnvironment } from '../../../src/config/env.ts'
+import { readEnvironment, takeEnvironment } from '../../../src/config/env.ts'
 
 test('BAGFS_TOKEN goes before OPENFILES_API_TOKEN, which is the last resort', () => {
   const both = { BAGFS_TOKEN: 'ours', OPENFILES_API_TOKEN: 'theirs' }
@@ -9,4 +9,10 @@ test('BAGFS_TOKEN goes before OPENFILES_API_TOKEN, which is the last resort', ()
 
 test('a variable that is set to nothing counts as not set', () => {
   expect(readEnvironment({ BAGFS_URL: '  ', BAGFS_TOKEN: '' })).toEqual({ searchPath: '' })
+})
+
+test('what is taken from the environment has no token left for programs that are started', () => {
+  const variables = { BAGFS_TOKEN: 'ours', OPENFILES_API_TOKEN: 'theirs', PATH: '/bin' }
+  expect(takeEnvironment(variables)).toEqual({ token: 'ours', searchPath: '/bin' })
+  expect(variables).toEqual({ PATH: '/bin' })
 })

@@ -26,6 +26,10 @@ test.each([
   'https://me:secret@example.org',
   'https://example.org/?token=secret',
   'https://x/#secret',
+  'secret@example.org',
+  'htps://secret@example.org',
+  'https://sec/secret@example.org',
+  'secret-0123456789',
 ])('refuses what may hold a secret in %s and does not repeat it', (text) => {
   expect(() => parseServiceUrl(text)).toThrow(expect.objectContaining({ code: 'usage' }))
   expect(() => parseServiceUrl(text)).not.toThrow('secret')

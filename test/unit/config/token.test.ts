@@ -1,6 +1,7 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readToken } from '../../../src/config/token.ts'
 
@@ -34,6 +35,28 @@ test.each([0o640, 0o604])('a token file with mode %o gets a warning and is used'
   const path = await tokenFile('secret', mode)
   await expect(readToken({ tokenFile: path }, warn)).resolves.toBe('secret')
   expect(warnings).toEqual([expect.stringContaining('chmod 600')])
+})
+
+test.each([
+  [0o620, 'changed by'],
+  [0o602, 'changed by'],
+  [0o666, 'read and changed by'],
+])('a token file with mode %o that others can change gets a warning: %s', async (mode, words) => {
+  const path = await tokenFile('secret', mode)
+  await expect(readToken({ tokenFile: path }, warn)).resolves.toBe('secret')
+  expect(warnings).toEqual([expect.stringContaining(words)])
+})
+
+test.each([
+  'a-secret-0123456789',
+  'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl',
+  'c2VjcmV0/c2VjcmV0+Zm9v==',
+  'package.json/secret',
+  's'.repeat(5_000),
+])('a token in place of the path of its file is not repeated: %.40s', async (tokenFile) => {
+  const failure = (await readToken({ tokenFile }, warn).catch((error: unknown) => error)) as Error
+  expect(failure).toMatchObject({ code: 'usage', message: 'The token file does not exist.' })
+  expect(inspect(failure)).not.toContain(tokenFile)
 })
 
 test('without any token a usage error says where to get one', async () => {

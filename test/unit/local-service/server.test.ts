@@ -1,7 +1,10 @@
+import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
+import { hostname } from 'node:os'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
+import { HostGuard } from '../../../src/local-service/host-guard.ts'
 import { startLocalService } from '../../../src/local-service/server.ts'
 import { makeTempDir, multipartBody, MULTIPART, startFixture, TOKEN } from './fixture.ts'
 
@@ -292,5 +295,97 @@ describe('startLocalService', () => {
       code: 'locked',
       message: expect.stringContaining(`process ${process.pid}`) as string,
     })
+  })
+})
+
+describe('what is refused before it is looked at', () => {
+  /** Sends the head, then pieces of a body until the other side ends; answers what it said, and the bytes sent. */
+  const flood = async (
+    url: string,
+    head: readonly string[],
+  ): Promise<{ said: string; sent: number }> => {
+    const { hostname, port } = new URL(url)
+    const socket = connect(Number(port), hostname)
+    let said = ''
+    let sent = 0
+    socket.on('data', (chunk) => (said += chunk.toString()))
+    socket.on('error', () => undefined)
+    const piece = Buffer.alloc(65_536)
+    const send = (): void => {
+      while (!socket.destroyed && sent < MOST_SENT) {
+        sent += piece.length
+        if (!socket.write(piece)) {
+          socket.once('drain', send)
+          return
+        }
+      }
+      socket.end()
+    }
+    socket.once('connect', () => {
+      socket.write([...head, `Content-Length: ${MOST_SENT}`, '', ''].join('\r\n'))
+      send()
+    })
+    await new Promise((resolve) => socket.once('close', resolve))
+    return { said, sent }
+  }
+  const MOST_SENT = 128 * 2 ** 20
+
+  it('is read no further: a body that comes with a wrong token', async () => {
+    const service = await startFixture()
+    const { said, sent } = await flood(service.url, [
+      'POST /api/files/upload HTTP/1.1',
+      `Host: ${new URL(service.url).host}`,
+      'Authorization: Bearer wrong',
+      'Content-Type: multipart/form-data; boundary=x',
+    ])
+    expect(said).toMatch(/^HTTP\/1\.1 401 /)
+    expect(sent).toBeLessThan(MOST_SENT / 2)
+    expect(service.events).toMatchObject([{ status: 401 }])
+    // A small one does not cost the connection.
+    const refused = await service.ask('/api/user', form({ a: 'b' }), 'wrong')
+    expect(refused.status).toBe(401)
+    expect((await service.ask('/api/user')).status).toBe(200)
+  })
+
+  it('is a form of many fields', async () => {
+    const service = await startFixture()
+    const fields = Array.from({ length: 20 }, (_, index) => ({ name: `f${index}`, content: 'x' }))
+    const file = { name: 'file', filename: 'a.txt', content: 'a' }
+    for (const path of ['/api/files/upload', '/api/bag/add_by_id']) {
+      const answer = await service.send(path, [...fields, file])
+      expect(answer.status).toBe(400)
+    }
+    expect(await service.list()).toEqual([])
+  })
+
+  it.each([
+    ['evil.example', 403],
+    ['evil.example:80', 403],
+    ['127.0.0.1.evil.example', 403],
+    ['localhost:1', 200],
+    ['127.0.0.1', 200],
+    ['[::1]:7790', 200],
+    ['192.168.1.5:7790', 200],
+  ])('is a request for another host: %s', async (host, status) => {
+    const service = await startFixture()
+    const request = httpRequest(`${service.url}/api/user`, {
+      headers: { host, authorization: `Bearer ${TOKEN}` },
+    })
+    const [answer] = (await once(request.end(), 'response')) as [IncomingMessage]
+    answer.resume()
+    expect(answer.statusCode).toBe(status)
+  })
+
+  it('is no request for the name that it listens on', () => {
+    const named = new HostGuard('files.example')
+    expect(() => {
+      named.check({ host: 'Files.example:80' })
+    }).not.toThrow()
+    expect(() => {
+      named.check({ host: 'other.example:80' })
+    }).toThrow(expect.objectContaining({ code: 'forbidden' }))
+    expect(() => {
+      new HostGuard('0.0.0.0').check({ host: `${hostname()}:80` })
+    }).not.toThrow()
   })
 })
