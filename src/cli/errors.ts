@@ -33,6 +33,7 @@ const EXIT_CODES: Readonly<Record<DriveErrorCode, number>> = {
   'not-empty': FAILED,
   'bad-handle': FAILED,
   'bad-name': FAILED,
+  'bad-encoding': FAILED,
   'name-too-long': FAILED,
   invalid: FAILED,
   'no-attribute': FAILED,

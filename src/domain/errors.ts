@@ -8,6 +8,7 @@ export type DriveErrorCode =
   | 'not-empty'
   | 'bad-handle'
   | 'bad-name'
+  | 'bad-encoding'
   | 'name-too-long'
   | 'invalid'
   | 'no-attribute'

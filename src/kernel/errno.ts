@@ -12,6 +12,7 @@ const ERRNO: Record<DriveErrorCode, number> = {
   'not-empty': errno.ENOTEMPTY,
   'bad-handle': errno.EBADF,
   'bad-name': errno.EINVAL,
+  'bad-encoding': errno.EILSEQ,
   'name-too-long': errno.ENAMETOOLONG,
   invalid: errno.EINVAL,
   'no-attribute': errno.ENODATA,
