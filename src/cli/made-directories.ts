@@ -39,7 +39,11 @@ export function attachMadeDirectories(deps: MadeDirectoriesDeps, about: AboutDri
   const contents = new Contents(deps)
   const status = (): DriveStatus =>
     collectStatus(
-      { ...deps, nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name },
+      {
+        ...deps,
+        conflicts: () => drive.conflicts.list(),
+        nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
+      },
       about,
     )
   const texts = {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { Clock } from '../domain/clock.ts'
+import { describeConflict, type ShownConflict } from '../drive/conflicts.ts'
 import type { DriveErrorCode } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../domain/intent.ts'
@@ -14,8 +15,15 @@ interface NotifierDeps {
     intents(): readonly Intent[]
     onChange(listener: () => void): () => void
   }
+  readonly conflicts: { onConflict(listener: (conflict: ShownConflict) => void): () => void }
   readonly clock: Clock
   readonly show: ShowNotification
+}
+
+/** Something to tell: a title and a sentence. */
+interface Notice {
+  readonly title: string
+  readonly body: string
 }
 
 const PAUSE_MS = 60_000
@@ -27,29 +35,35 @@ const NEEDS_SOMEBODY: ReadonlySet<DriveErrorCode> = new Set([
 ])
 
 /**
- * Tells of failures that no program was told of: of an upload that began after close, or that was
- * refused in a later try. At most one notification a minute; what comes in between is in the next.
+ * Tells of what no program was told of: an upload that began after close and failed, or that was refused
+ * in a later try; a file that another machine changed too. At most one notification a minute; what comes in between is in the next.
  */
 export class Notifier {
   readonly #deps: NotifierDeps
   readonly #writeBack: boolean
   /** Failures that were told or seen, by intent; removed with their intent or its failure. */
   readonly #known = new Map<IntentId, DriveErrorCode>()
-  #untold: Intent[] = []
+  #untold: Notice[] = []
   #pausing = false
-  readonly #stop: () => void
+  readonly #stops: readonly (() => void)[]
   #cancelPause: (() => void) | undefined
 
   constructor(deps: NotifierDeps, settings: { readonly writeBack: boolean }) {
     this.#deps = deps
     this.#writeBack = settings.writeBack
-    this.#stop = deps.outbox.onChange(() => {
-      this.#look()
-    })
+    this.#stops = [
+      deps.outbox.onChange(() => {
+        this.#look()
+      }),
+      deps.conflicts.onConflict((conflict) => {
+        this.#untold.push({ title: 'Changed on two machines', body: describeConflict(conflict) })
+        this.#tell()
+      }),
+    ]
   }
 
   close(): Promise<void> {
-    this.#stop()
+    for (const stop of this.#stops) stop()
     this.#cancelPause?.()
     return Promise.resolve()
   }
@@ -63,7 +77,9 @@ export class Notifier {
       if (this.#known.get(id) === failure.code) continue
       this.#known.set(id, failure.code)
       // In mode through, the first try was made while close waited, and its failure was close's.
-      if (this.#writeBack || failure.tries > 1) this.#untold.push(intent)
+      if (this.#writeBack || failure.tries > 1) {
+        this.#untold.push({ title: `Not stored: ${intent.name}`, body: describeFailed(failure) })
+      }
     }
     for (const id of this.#known.keys()) if (!left.has(id)) this.#known.delete(id)
     this.#tell()
@@ -71,11 +87,11 @@ export class Notifier {
 
   #tell(): void {
     const [first] = this.#untold
-    if (first?.failure === undefined || this.#pausing) return
+    if (first === undefined || this.#pausing) return
     const others = this.#untold.length - 1
     this.#untold = []
     const more = others === 0 ? '' : others === 1 ? ' (and 1 more)' : ` (and ${others} more)`
-    this.#deps.show(`Not stored: ${first.name}${more}`, describeFailed(first.failure))
+    this.#deps.show(`${first.title}${more}`, first.body)
     this.#pausing = true
     this.#cancelPause = this.#deps.clock.after(PAUSE_MS, () => {
       this.#pausing = false

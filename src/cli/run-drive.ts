@@ -133,7 +133,8 @@ async function build(
   const about = aboutDrive(settings, uid)
   const report = attachMadeDirectories({ ...parts, service, listing, clock }, about)
   if (hasDesktop()) {
-    const notifier = new Notifier({ outbox, clock, show: notifySend(log) }, settings)
+    const { conflicts } = drive
+    const notifier = new Notifier({ outbox, conflicts, clock, show: notifySend(log) }, settings)
     releases.add('notifier', () => notifier.close())
   }
   const bridge = await createBridge({ drive, log }, settings)

@@ -1,5 +1,6 @@
 import { formatSize } from '../config/sizes.ts'
 import type { DriveStatus, OutboxItem } from '../control/protocol.ts'
+import { describeConflict } from '../drive/conflicts.ts'
 
 /** The status of a drive for people: what `bagfs status` prints and `.bagfs/status` holds. */
 export function describeStatus(status: DriveStatus, nowMs: number): string {
@@ -11,6 +12,7 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
     ...status.downloads.map((download) => `Download: ${describeDownload(download)}`),
     `Outbox:   ${summarise(status.outbox)}`,
     ...status.outbox.map((item) => `  ${describeItem(item, nowMs)}`),
+    ...(status.conflicts ?? []).map((conflict) => `Conflict: ${describeConflict(conflict)}`),
   ]
   return lines.map((line) => `${line}\n`).join('')
 }

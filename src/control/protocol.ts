@@ -76,6 +76,11 @@ export const driveStatus = z.object({
     }),
   ),
   outbox: z.array(outboxItem),
+  /**
+   * Names that were changed here and on another machine; `other` is what that machine's version shows as.
+   * A drive of an earlier version does not tell.
+   */
+  conflicts: optional(z.array(z.object({ name: z.string(), other: z.string(), atMs: z.number() }))),
 })
 
 const unreadable = z.object({ bagId: z.string(), reason: z.string() })

@@ -9,6 +9,7 @@ import type { StepListener } from '../outbox/steps.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import { Committer } from './commit.ts'
+import { Conflicts } from './conflicts.ts'
 import { Contents } from './contents.ts'
 import { Entries } from './entries.ts'
 import { ExtendedAttributes } from './extended.ts'
@@ -24,6 +25,7 @@ import { Moves } from './move/moves.ts'
 import { MovedHandles } from './moved-handles.ts'
 import { NameChanges } from './name-changes.ts'
 import { Nodes, type FileNode } from './nodes.ts'
+import { Puts } from './puts.ts'
 import { RootAttributes } from './root-attributes.ts'
 import { RootFiles } from './root-files.ts'
 import type { DriveSettings } from './settings.ts'
@@ -59,6 +61,7 @@ export interface DriveParts {
   readonly root: RootFiles
   readonly moves: Moves
   readonly moved: MovedHandles
+  readonly conflicts: Conflicts
 }
 
 const SPACE_TTL_MS = 10_000
@@ -92,8 +95,11 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   })
   const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)
   const nodeLocks = new KeyedLock<FileNode>()
-  const committer = new Committer({ ...deps, entries, nodeLocks }, settings)
-  const shared = { ...deps, nodes, handles, entries, kinds, committer, space }
+  const puts = new Puts({ ...deps, entries }, settings)
+  const conflicts = new Conflicts({ ...deps, entries })
+  const recorded = { ...deps, entries, puts, conflicts }
+  const committer = new Committer({ ...recorded, nodeLocks }, settings)
+  const shared = { ...recorded, nodes, handles, kinds, committer, space }
   const changes = new NameChanges(shared, settings)
   const modeOf = (node: FileNode): number => attributes.modeOf(node)
   const files = new Files({ ...shared, contents, nodeLocks, modeOf })
@@ -103,16 +109,19 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const folders = new Folders(inFolders, settings)
   const folderUploads = new FolderUploads(inFolders)
   const names = new KeyedLock<'names'>()
-  const root = new RootFiles({
-    ...shared,
-    names,
-    attributes,
-    changes,
-    files,
-    folders,
-    openFolders,
-    extended,
-  })
+  const root = new RootFiles(
+    {
+      ...shared,
+      names,
+      attributes,
+      changes,
+      files,
+      folders,
+      openFolders,
+      extended,
+    },
+    settings,
+  )
   const moved = new MovedHandles()
   const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
   const moves = new Moves({ ...parts, moved, settings })

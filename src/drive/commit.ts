@@ -1,29 +1,30 @@
-import type { Clock } from '../domain/clock.ts'
-import type { BagId, IntentId } from '../domain/ids.ts'
+import type { IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../domain/intent.ts'
+import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
+import type { Conflicts } from './conflicts.ts'
 import type { Entries } from './entries.ts'
-import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { FileNode } from './nodes.ts'
-import { classifyName } from './save-steps.ts'
+import type { Puts } from './puts.ts'
 import type { DriveSettings } from './settings.ts'
-import type { Base, StagedFile } from './staged-file.ts'
+import type { StagedFile } from './staged-file.ts'
 
 interface CommitterDeps {
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly entries: Entries
+  readonly puts: Puts
+  readonly conflicts: Conflicts
   readonly nodeLocks: KeyedLock<FileNode>
-  readonly clock: Clock
 }
 
 /** Turns content that was written here into an intent, and waits for the service where it should. */
 export class Committer {
   readonly #deps: CommitterDeps
-  readonly #settings: DriveSettings
+  readonly #settings: Pick<DriveSettings, 'writeBack' | 'description'>
 
-  constructor(deps: CommitterDeps, settings: DriveSettings) {
+  constructor(deps: CommitterDeps, settings: Pick<DriveSettings, 'writeBack' | 'description'>) {
     this.#deps = deps
     this.#settings = settings
   }
@@ -58,104 +59,36 @@ export class Committer {
     })
   }
 
+  /** What is promised is the content of this moment: a write that comes meanwhile waits, and copies it. */
   async #record(node: FileNode, staged: StagedFile): Promise<PutIntent> {
-    const { outbox, uploader } = this.#deps
     staged.refuseHalf()
-    const size = staged.size
-    const sha256 = await staged.sha256()
-    const intent = this.#intentOf(node, staged, { size, sha256 })
-    const durable = this.#settings.writeBack || intent.phase !== 'waiting'
-    await outbox.add(intent, { durable })
-    staged.dirty = false
-    staged.room.giveBack()
-    await this.dropMergedDeletes(intent)
-    await uploader.absorb(intent.id)
-    this.#deps.entries.resolve(node.name ?? '')
-    return intent
+    staged.freeze()
+    try {
+      const intent = await this.#promise(node, staged)
+      staged.dirty = false
+      staged.room.giveBack()
+      await this.#deps.uploader.absorb(intent.id)
+      this.#deps.entries.promised(node)
+      return intent
+    } finally {
+      staged.thaw()
+    }
   }
 
-  #intentOf(
-    node: FileNode,
-    staged: StagedFile,
-    content: { readonly size: number; readonly sha256: string },
-  ): PutIntent {
-    const now = this.#deps.clock.now()
-    const base = this.withPendingDelete(node.serviceName, staged.base)
-    return {
-      version: 1,
-      kind: 'put',
-      id: staged.id,
-      name: node.serviceName,
-      createdAtMs: now,
+  async #promise(node: FileNode, staged: StagedFile): Promise<PutIntent> {
+    const { puts, conflicts } = this.#deps
+    const sha256 = await staged.sha256()
+    const { serviceName } = node
+    const conflict = conflicts.find(serviceName, staged.base)
+    const what = {
       description: staged.description ?? this.#descriptionOf(node),
       mode: staged.mode,
       mtimeMs: staged.mtime,
-      content: { from: 'staged', length: content.size, sha256: content.sha256 },
-      replaces: base.replaces.filter((bagId) => !this.isShared(bagId)),
-      supersedes: base.supersedes,
-      namesakes: this.namesakesOf(node.serviceName),
-      ...this.phaseFor(node.serviceName),
+      content: { from: 'staged', length: staged.size, sha256 } as const,
     }
-  }
-
-  /** Phase of new content under this name, and how long it is held. */
-  phaseFor(name: string): Pick<PutIntent, 'phase' | 'heldUntilMs' | 'sentAtMs'> {
-    const now = this.#deps.clock.now()
-    switch (classifyName(name)) {
-      case 'junk':
-        return { phase: 'local' }
-      case 'step':
-        return { phase: 'held', heldUntilMs: now + this.#settings.holdMs }
-      case 'plain':
-      case 'trash':
-        return this.#settings.writeBack ? { phase: 'waiting' } : { phase: 'waiting', sentAtMs: now }
-    }
-  }
-
-  /** A delete of this name that was not sent yet becomes part of the replacement. */
-  withPendingDelete(name: string, base: Base): Base {
-    const deletes = this.#unsentDeletes(name)
-    const removed = deletes.flatMap((intent) => intent.replaces)
-    const superseded = deletes.flatMap((intent) => intent.supersedes)
-    return {
-      replaces: [...new Set([...base.replaces, ...removed])],
-      supersedes: [...new Set([...base.supersedes, ...superseded])],
-    }
-  }
-
-  #unsentDeletes(name: string) {
-    const { outbox, uploader } = this.#deps
-    return outbox
-      .intents()
-      .filter(
-        (intent) =>
-          intent.kind === 'delete' &&
-          intent.name === name &&
-          (intent.phase === 'waiting' || intent.phase === 'held') &&
-          !uploader.isRunning(intent.id),
-      )
-  }
-
-  /** Forgets the unsent deletes that `withPendingDelete` made part of this put. */
-  async dropMergedDeletes(put: PutIntent): Promise<void> {
-    for (const intent of this.#unsentDeletes(put.name)) {
-      const isMerged =
-        intent.replaces.every((bagId) => put.replaces.includes(bagId)) &&
-        intent.supersedes.every((id) => put.supersedes.includes(id))
-      if (isMerged) await this.#deps.outbox.remove(intent.id, intent)
-    }
-  }
-
-  /** True when another record of the listing is the same bag: deleting it would take that too. */
-  isShared(bagId: BagId): boolean {
-    return this.#deps.entries.tree().usesOf(bagId) > 1
-  }
-
-  namesakesOf(name: string): readonly BagId[] {
-    return this.#deps.entries
-      .records()
-      .filter((record) => record.name === name)
-      .map((record) => record.bagId)
+    const intent = await puts.add(serviceName, staged.base, what, staged.id)
+    if (conflict !== undefined) conflicts.note(serviceName, conflict)
+    return intent
   }
 
   /** An overwrite keeps the description of what it replaces. */

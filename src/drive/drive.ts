@@ -43,6 +43,11 @@ export class Drive {
     return this.#parts.entries.shows(bagId)
   }
 
+  /** What was changed here and on another machine. */
+  get conflicts(): DriveParts['conflicts'] {
+    return this.#parts.conflicts
+  }
+
   /** What the uploader asks about folders. */
   get folders(): DriveParts['folderUploads'] {
     return this.#parts.folderUploads

@@ -50,6 +50,11 @@ export class Entries {
     this.#noteFresh(await this.#deps.listing.fresh())
   }
 
+  /** As `fresh`, with a listing that is no older than `ageMs`, if the service tells it in time. */
+  async youngerThan(ageMs: number): Promise<void> {
+    this.#noteFresh(await this.#deps.listing.youngerThan(ageMs))
+  }
+
   /** As `fresh`, without waiting; false when that needs it. */
   freshNow(): boolean {
     const snapshot = this.#deps.listing.freshNow()
@@ -92,16 +97,23 @@ export class Entries {
     const entry = this.tree().resolve(typed)
     if (entry === undefined) {
       // A node without an entry is being created right now.
-      if (draft?.entry !== undefined) nodes.unlink(draft)
+      if (draft?.entry !== undefined) nodes.standAside(draft)
       return undefined
     }
     return this.#nodeOf(entry)
   }
 
+  /** Leads the name to a node whose content was just promised, from whatever else has it. */
+  promised(node: FileNode): void {
+    const entry = this.tree().get(encodeName(node.serviceName))
+    if (entry?.kind === 'pending' && entry.intent.id === node.staged?.id) this.#nodeOf(entry)
+    else if (node.name !== undefined && !node.isAside) this.resolve(node.name)
+  }
+
   /** Shown names of the root; a file that is being written hides the entry of its name. */
   *listed(): Iterable<{ readonly name: string; readonly entry?: Entry }> {
     const drafts = new Set<string>()
-    for (const node of this.#deps.nodes.all()) {
+    for (const node of this.#deps.nodes.namedAll()) {
       if (node.isDraft && node.name !== undefined) drafts.add(node.name)
     }
     for (const entry of this.tree().entries()) {
@@ -110,10 +122,22 @@ export class Entries {
     for (const name of drafts) yield { name }
   }
 
+  /** The node of an entry. An open file never becomes another version: that gets a node of its own. */
   #nodeOf(entry: Entry): FileNode {
-    const { nodes } = this.#deps
+    const { nodes, outbox, clock } = this.#deps
+    const aside = nodes.findAside((node) => isVersionOf(node, entry, outbox))
     const known = nodes.named(entry.shown)
-    const node = known ?? nodes.add(entry.shown, serviceNameOf(entry))
+    if (aside === undefined && known !== undefined) {
+      if (known.handles.size === 0 || isVersionOf(known, entry, outbox)) {
+        this.#update(known, entry)
+        return known
+      }
+      nodes.standAside(known)
+    }
+    if (aside !== undefined) nodes.takeName(aside, entry.shown)
+    const node = aside ?? nodes.add(entry.shown, serviceNameOf(entry))
+    // For the kernel it is the same file as before.
+    if (known !== undefined) node.sizeChangedAtMs = clock.now()
     this.#update(node, entry)
     return node
   }
@@ -133,6 +157,7 @@ export class Entries {
   async #expire(snapshot: ListingSnapshot): Promise<void> {
     const { outbox, listing } = this.#deps
     if (!outbox.intents().some(isFinished) || !(await listing.keep())) return
+    this.#followOpenFiles()
     const kept = this.#basesOfDrafts()
     // One that is still needed counts as unfinished, so that what belongs together stays together.
     const intents = outbox
@@ -149,14 +174,39 @@ export class Entries {
     })
   }
 
-  /** Intents that a file which is being written will supersede. */
+  /** Open files learn which bags they have become, while the intents that tell it are still there. */
+  #followOpenFiles(): void {
+    for (const { name, handles } of [...this.#deps.nodes.namedAll()]) {
+      if (name !== undefined && handles.size > 0) this.resolve(name)
+    }
+  }
+
+  /** Intents that a file which is being written, or may be, will supersede. */
   #basesOfDrafts(): ReadonlySet<IntentId> {
     const ids = new Set<IntentId>()
-    for (const node of this.#deps.nodes.all()) {
-      for (const id of node.staged?.base.supersedes ?? []) ids.add(id)
+    for (const { staged, entry, isAside } of this.#deps.nodes.all()) {
+      for (const id of staged?.base.supersedes ?? []) ids.add(id)
+      if (isAside && entry?.kind === 'pending') ids.add(entry.intent.id)
     }
     return ids
   }
+}
+
+/** True when an entry is the version that a node is, or one that was made from it on this machine. */
+function isVersionOf(node: FileNode, entry: Entry, outbox: Pick<Outbox, 'get'>): boolean {
+  const before = node.entry
+  const ids = [node.staged?.id, before?.kind === 'pending' ? before.intent.id : undefined]
+  if (entry.kind === 'pending') {
+    const { id, supersedes, replaces } = entry.intent
+    if (before?.kind === 'bag' && replaces.includes(before.record.bagId)) return true
+    return ids.some((own) => own !== undefined && (own === id || supersedes.includes(own)))
+  }
+  const { bagId } = entry.record
+  if (before?.kind === 'bag' && before.record.bagId === bagId) return true
+  return ids.some((own) => {
+    const intent = own === undefined ? undefined : outbox.get(own)
+    return intent?.kind === 'put' && intent.bagId === bagId
+  })
 }
 
 /** The name under which a new version of this entry is uploaded. */

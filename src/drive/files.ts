@@ -8,6 +8,7 @@ import type { Entries } from './entries.ts'
 import type { Handles } from './handles.ts'
 import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { FileHandle, FileNode, Nodes } from './nodes.ts'
+import type { OpenOptions } from './subtree.ts'
 import type { Source } from './source.ts'
 import type { Space } from './space.ts'
 import type { StagedFile } from './staged-file.ts'
@@ -36,12 +37,8 @@ export class Files {
   }
 
   /** Opens what a node is now; waits until its true length is known, so that no reader is cut short. */
-  async open(
-    node: FileNode,
-    options: { readonly writable: boolean; readonly truncate: boolean },
-  ): Promise<FileHandle> {
-    this.#letGoOfOldContent(node)
-    const handle = this.#deps.handles.open(node, options.writable)
+  async open(node: FileNode, options: OpenOptions): Promise<FileHandle> {
+    const handle = this.#deps.handles.open(node, options)
     try {
       if (options.truncate) await this.#stageEmpty(node, this.#deps.modeOf(node))
       else if (node.staged === undefined) await this.#learnLength(handle)
@@ -54,7 +51,7 @@ export class Files {
 
   /** Makes an empty file under a new name, or empties the old one. */
   async create(node: FileNode, mode: number): Promise<FileHandle> {
-    const handle = this.#deps.handles.open(node, true)
+    const handle = this.#deps.handles.open(node, { writable: true })
     try {
       await this.#stageEmpty(node, mode)
       return handle
@@ -80,7 +77,6 @@ export class Files {
   }
 
   #sourceOf(handle: FileHandle): Source {
-    if (handle.pinned !== undefined) return handle.pinned
     const { node } = handle
     if (node.staged !== undefined) return node.staged
     if (handle.source !== undefined) return handle.source
@@ -93,21 +89,44 @@ export class Files {
   write(handle: FileHandle, bytes: Uint8Array, position: number): number | Promise<number> {
     if (!handle.writable) throw new DriveError('bad-handle', 'This file is open for reading only.')
     const { staged } = handle.node
-    if (staged?.dirty === true) {
+    if (staged?.isDraft === true && !handle.endIsUnsure) {
       const length = Math.max(staged.size, position + bytes.length)
       if (staged.room.fits(length)) return this.#writeStaged(staged, bytes, position)
     }
-    return this.#writeSlowly(handle.node, Buffer.from(bytes), position)
+    return this.#writeSlowly(handle, Buffer.from(bytes), position)
   }
 
-  async #writeSlowly(node: FileNode, bytes: Uint8Array, position: number): Promise<number> {
-    const staged = await this.#stage(node)
-    try {
-      await staged.room.check(Math.max(staged.size, position + bytes.length))
-    } catch (error) {
-      throw staged.failed(position, bytes.length, error)
+  async #writeSlowly(handle: FileHandle, bytes: Uint8Array, position: number): Promise<number> {
+    const isAtEnd = handle.append === true && handle.endIsUnsure
+    const placeIn = (staged: StagedFile): number => (isAtEnd ? staged.size : position)
+    return this.#change(handle.node, {
+      length: (staged) => Math.max(staged.size, placeIn(staged) + bytes.length),
+      make: (staged) => this.#writeStaged(staged, bytes, placeIn(staged)),
+      refuse: (staged, error) => staged.failed(placeIn(staged), bytes.length, error),
+    })
+  }
+
+  /**
+   * Changes the draft of a node once there is room for its new length in bytes. While the room is asked
+   * for, the draft may be promised: then the change goes to the next one.
+   */
+  async #change<Result>(
+    node: FileNode,
+    change: {
+      readonly length: (staged: StagedFile) => number
+      readonly make: (staged: StagedFile) => Result
+      readonly refuse: (staged: StagedFile, error: unknown) => unknown
+    },
+  ): Promise<Result> {
+    for (;;) {
+      const staged = await this.#stage(node)
+      try {
+        await staged.room.check(change.length(staged))
+      } catch (error) {
+        throw change.refuse(staged, error)
+      }
+      if (staged.isDraft && staged === node.staged) return change.make(staged)
     }
-    return this.#writeStaged(staged, bytes, position)
   }
 
   #writeStaged(staged: StagedFile, bytes: Uint8Array, position: number): number {
@@ -120,16 +139,20 @@ export class Files {
       await this.#stageEmpty(node, this.#deps.modeOf(node))
       return
     }
-    const staged = await this.#stage(node)
-    await staged.room.check(length)
-    staged.truncate(length, this.#deps.clock.now())
+    await this.#change(node, {
+      length: () => length,
+      make: (staged) => {
+        staged.truncate(length, this.#deps.clock.now())
+      },
+      refuse: (_, error) => error,
+    })
   }
 
-  /** Makes the content of a node writable: a draft that starts as a copy of what is there. */
+  /** Makes the content of a node writable: a draft that starts as a copy of the version that it is. */
   async #stage(node: FileNode): Promise<StagedFile> {
     return this.#deps.nodeLocks.run(node, async () => {
-      if (node.staged?.dirty === true) return node.staged
-      if (node.name !== undefined) this.#deps.entries.resolve(node.name)
+      if (node.staged?.isDraft === true) return node.staged
+      this.#follow(node)
       const mode = this.#deps.modeOf(node)
       return this.#adopt(node, await this.#newContent(node, { empty: false, mode }))
     })
@@ -138,13 +161,18 @@ export class Files {
   async #stageEmpty(node: FileNode, mode: number): Promise<void> {
     await this.#deps.nodeLocks.run(node, async () => {
       const now = this.#deps.clock.now()
-      if (node.staged?.dirty === true) {
+      if (node.staged?.isDraft === true) {
         node.staged.truncate(0, now)
         return
       }
-      if (node.name !== undefined) this.#deps.entries.resolve(node.name)
+      this.#follow(node)
       this.#adopt(node, await this.#newContent(node, { empty: true, mode }))
     })
+  }
+
+  /** Learns what became of a node here: that it was stored. What another machine did sets it aside. */
+  #follow({ name, isAside }: FileNode): void {
+    if (name !== undefined && !isAside) this.#deps.entries.resolve(name)
   }
 
   #newContent(
@@ -176,7 +204,6 @@ export class Files {
     const { node } = handle
     this.#deps.handles.close(handle)
     handle.source?.close()
-    handle.pinned?.close()
     if (node.handles.size > 0) return
     try {
       const intent = await this.#deps.committer.commit(node)
@@ -210,20 +237,9 @@ export class Files {
     })
   }
 
-  /** Content written here that another client has replaced meanwhile stays with those who have it open. */
-  #letGoOfOldContent(node: FileNode): void {
-    const { staged, entry } = node
-    if (staged === undefined || staged.dirty || entry?.kind !== 'bag') return
-    const intent = this.#deps.outbox.get(staged.id)
-    if (intent?.kind === 'put' && intent.bagId === entry.record.bagId) return
-    for (const handle of node.handles) handle.pinned ??= staged.retain()
-    node.staged = undefined
-    staged.close()
-  }
-
   /** What is written and not promised yet goes to the outbox; for leaving. */
   async commitAll(): Promise<void> {
-    for (const node of [...this.#deps.nodes.all()].filter(({ isDraft }) => isDraft)) {
+    for (const node of this.#deps.nodes.all().filter(({ isDraft }) => isDraft)) {
       try {
         await this.#deps.committer.commit(node)
       } catch (error) {

@@ -1,6 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { HandleId } from '../domain/ids.ts'
-import type { FileHandle, FileNode } from './nodes.ts'
+import type { FileHandle, FileNode, OpenMode } from './nodes.ts'
 
 const LAST_ID = 0x7fff_ffff
 
@@ -10,9 +10,9 @@ export class Handles {
   readonly #open = new Map<HandleId, FileHandle>()
   #next = 1
 
-  open(node: FileNode, writable: boolean): FileHandle {
+  open(node: FileNode, { writable, append = false }: OpenMode): FileHandle {
     const id = this.allocate()
-    const handle: FileHandle = { id, node, writable, source: undefined, pinned: undefined }
+    const handle = { id, node, writable, append, source: undefined, endIsUnsure: false }
     this.#open.set(id, handle)
     node.handles.add(handle)
     return handle

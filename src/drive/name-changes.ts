@@ -13,6 +13,7 @@ import { baseOfEntry } from './contents.ts'
 import type { Entries } from './entries.ts'
 import { collecting } from './folder/folder-intents.ts'
 import type { FileNode, Nodes } from './nodes.ts'
+import { joined, type NewContent, type Puts } from './puts.ts'
 import { classifyName } from './save-steps.ts'
 import { usualMode, type DriveSettings } from './settings.ts'
 import type { Base } from './staged-file.ts'
@@ -23,15 +24,10 @@ interface NameChangesDeps {
   readonly entries: Entries
   readonly nodes: Nodes
   readonly committer: Committer
+  readonly puts: Puts
   readonly facts: { get(bagId: BagId): BagFacts | undefined }
   readonly clock: Clock
 }
-
-/** What a put has beside its name and what it takes the place of. */
-export type NewContent = Pick<
-  PutIntent,
-  'description' | 'mode' | 'mtimeMs' | 'content' | 'isFolder' | 'changes'
->
 
 const NOTHING: Base = { replaces: [], supersedes: [] }
 /** How long an unlink may turn out to be the first half of a replacement. Who dies before it is over has promised nothing. */
@@ -117,7 +113,7 @@ export class NameChanges {
     const { entries, nodes } = this.#deps
     const target = entries.resolve(to)
     const { serviceName, replaced } = this.#placeOf(target, to)
-    const intent = await this.#addPut(serviceName, replaced, what, id)
+    const intent = await this.#deps.puts.add(serviceName, replaced, what, id)
     if (target !== undefined) nodes.unlink(target)
     entries.resolve(to)
     return intent
@@ -178,14 +174,10 @@ export class NameChanges {
     if (this.#deps.uploader.isRunning(intent.id) || wasSent(intent)) {
       return this.#putAgain(intent, name, replaced)
     }
-    const phase = this.#deps.committer.phaseFor(name)
-    const base = this.#deps.committer.withPendingDelete(name, replaced)
-    const updated = await this.#deps.outbox.update(
-      intent.id,
-      (latest) => (latest.kind === 'put' ? movedPut(latest, name, phase, base) : latest),
-      this.#durability(phase.phase),
-    )
-    return updated
+    const { puts } = this.#deps
+    const phase = puts.phaseFor(name)
+    const moved = (put: PutIntent, base: Base): PutIntent => movedPut(put, name, phase, base)
+    return puts.move(intent.id, name, replaced, moved, puts.durabilityOf(phase))
   }
 
   /** A folder that collects changes goes on to do so under its new name. */
@@ -193,12 +185,8 @@ export class NameChanges {
     if (this.#deps.uploader.isRunning(intent.id)) {
       throw new DriveError('busy', 'The folder is being stored right now.')
     }
-    const base = this.#deps.committer.withPendingDelete(name, replaced)
-    await this.#deps.outbox.update(
-      intent.id,
-      (latest) => (latest.kind === 'put' ? movedFolder(latest, name, base) : latest),
-      { durable: true },
-    )
+    const moved = (put: PutIntent, base: Base): PutIntent => movedFolder(put, name, base)
+    await this.#deps.puts.move(intent.id, name, replaced, moved, { durable: true })
     this.#deps.uploader.kick()
   }
 
@@ -212,7 +200,8 @@ export class NameChanges {
     const { record } = entry
     const known = this.#deps.facts.get(record.bagId)
     const length = known?.length ?? record.size
-    return this.#addPut(name, joined({ replaces: [record.bagId], supersedes: [] }, replaced), {
+    const base = joined({ replaces: [record.bagId], supersedes: [] }, replaced)
+    return this.#deps.puts.add(name, base, {
       description,
       ...(known?.kind === 'folder'
         ? { isFolder: true, changes: { base: record.bagId, start: 0 } }
@@ -234,7 +223,8 @@ export class NameChanges {
     const { description, mode, mtimeMs } = intent
     const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
     const folder = intent.isFolder === true ? { isFolder: true } : {}
-    return this.#addPut(name, base, { description, mode, mtimeMs, content, ...folder }, draft.id)
+    const what = { description, mode, mtimeMs, content, ...folder }
+    return this.#deps.puts.add(name, base, what, draft.id)
   }
 
   /** Links the staged content of a put to another draft, or names the bag where it is. */
@@ -253,31 +243,6 @@ export class NameChanges {
       }
       throw fromFileSystem(error, 'The file cannot be renamed now')
     }
-  }
-
-  async #addPut(
-    name: string,
-    replaced: Base,
-    what: NewContent,
-    id: IntentId = this.#deps.outbox.nextId(),
-  ): Promise<PutIntent> {
-    const { committer, outbox, clock } = this.#deps
-    const base = committer.withPendingDelete(name, replaced)
-    const isCollecting = what.content.from === 'folder'
-    const phase = isCollecting ? { phase: 'held' as const } : committer.phaseFor(name)
-    const intent: PutIntent = {
-      version: 1,
-      kind: 'put',
-      id,
-      name,
-      createdAtMs: clock.now(),
-      ...base,
-      ...what,
-      namesakes: committer.namesakesOf(name),
-      ...phase,
-    }
-    await outbox.add(intent, this.#durability(intent.phase))
-    return intent
   }
 
   /** True when a held rename of a bag is undone: the bag has this name at the service all along. */
@@ -299,10 +264,6 @@ export class NameChanges {
     return deleted
   }
 
-  #durability(phase: PutIntent['phase']): { readonly durable: boolean } {
-    return { durable: this.#settings.writeBack || phase !== 'waiting' }
-  }
-
   #baseOf(node: FileNode): Base {
     if (node.staged?.dirty === true) return node.staged.base
     return node.entry === undefined ? NOTHING : baseOfEntry(node.entry)
@@ -321,7 +282,7 @@ export class NameChanges {
   /** DELETE takes a bag away from every record: an entry that shares its bag cannot go alone. */
   refuseShared(node: FileNode): void {
     const { entry } = node
-    if (entry?.kind !== 'bag' || !this.#deps.committer.isShared(entry.record.bagId)) return
+    if (entry?.kind !== 'bag' || !this.#deps.puts.isShared(entry.record.bagId)) return
     throw new DriveError('busy', 'Another file of the account is the same bag.', {
       hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
     })
@@ -355,13 +316,6 @@ function movedPut(
   delete copy.sentAtMs
   delete copy.failure
   return { ...copy, name, ...phase, ...joined(put, base) }
-}
-
-function joined(a: Base, b: Base): Base {
-  return {
-    replaces: [...new Set([...a.replaces, ...b.replaces])],
-    supersedes: [...new Set([...a.supersedes, ...b.supersedes])],
-  }
 }
 
 /** True when the service may have this content already. */

@@ -5,24 +5,36 @@ import type { StagedFile } from './staged-file.ts'
 
 export const ROOT = 1 as NodeId
 
-/** An open file. `source` is what it reads while nothing is staged for its node. */
-export interface FileHandle {
-  readonly id: HandleId
-  readonly node: FileNode
+/** How a file is opened. */
+export interface OpenMode {
   readonly writable: boolean
-  /** Opened at the first read or length, so that an open for writing costs no request. */
-  source: Source | undefined
-  /** Content that this handle keeps although its node has moved on. */
-  pinned: StagedFile | undefined
+  /** Each write goes to the end of the file, wherever that is (O_APPEND). */
+  readonly append?: boolean
 }
 
-/** A file of the drive's root. It keeps its id across renames, and lives on unlinked while open. */
+/** An open file. `source` is what it reads while nothing is staged for its node. */
+export interface FileHandle extends OpenMode {
+  readonly id: HandleId
+  readonly node: FileNode
+  /** Opened at the first read or length, so that an open for writing costs no request. */
+  source: Source | undefined
+  /** The kernel may take another version's size for the end of this file. */
+  endIsUnsure: boolean
+}
+
+/**
+ * A file of the drive's root. It keeps its id across renames, and lives on unlinked while open. An open
+ * file stays the version that was opened: when another machine stores another one under its name, that is
+ * another node, and this one stands aside.
+ */
 export class FileNode {
   readonly id: NodeId
   /** Name in the drive; undefined once unlinked or replaced. */
   name: string | undefined
   /** Name as the service gets it. */
   serviceName: string
+  /** True while its name shows what another machine did; what is written to it takes the name back. */
+  isAside = false
   /** What the namespace last said of it. */
   entry: Entry | undefined
   /** Content written here and not yet let go of. */
@@ -48,6 +60,8 @@ export class Nodes {
   /** Entries go when a node is unlinked and closed, or when its name is gone from the namespace. */
   readonly #byId = new Map<NodeId, FileNode>()
   readonly #byName = new Map<string, FileNode>()
+  /** Removed by `takeName`, or when they are unlinked or closed. */
+  readonly #aside = new Set<FileNode>()
   #nextId: number = ROOT + 1
 
   get(id: NodeId): FileNode | undefined {
@@ -64,9 +78,20 @@ export class Nodes {
     return this.#byName.get(name)
   }
 
-  /** Nodes that have a name, for the overlay of drafts and for changes of the listing. */
-  all(): Iterable<FileNode> {
+  /** Nodes that their name leads to. */
+  namedAll(): Iterable<FileNode> {
     return this.#byName.values()
+  }
+
+  /** Nodes whose content has a name to go to: those with a name, and those that stand aside. */
+  all(): readonly FileNode[] {
+    return [...this.#byName.values(), ...this.#aside]
+  }
+
+  /** A node that stands aside. */
+  findAside(isMeant: (node: FileNode) => boolean): FileNode | undefined {
+    for (const node of this.#aside) if (isMeant(node)) return node
+    return undefined
   }
 
   add(name: string, serviceName: string): FileNode {
@@ -80,20 +105,52 @@ export class Nodes {
   rename(node: FileNode, name: string, serviceName: string): void {
     const replaced = this.#byName.get(name)
     if (replaced !== undefined && replaced !== node) this.unlink(replaced)
-    if (node.name !== undefined) this.#byName.delete(node.name)
-    node.name = name
     node.serviceName = serviceName
-    this.#byName.set(name, node)
+    this.#bind(node, name)
+  }
+
+  /** Another machine changed what the name means: programs keep what they opened, and can still write it. */
+  standAside(node: FileNode): void {
+    this.#unbind(node)
+    node.isAside = true
+    for (const handle of node.handles) handle.endIsUnsure = true
+    this.#aside.add(node)
+    this.forgetIfUnused(node)
+  }
+
+  /** Leads a name to a node that stood aside; one that had the name stands aside then. */
+  takeName(node: FileNode, name: string): void {
+    const other = this.#byName.get(name)
+    if (other !== undefined && other !== node) this.standAside(other)
+    this.#bind(node, name)
   }
 
   /** Takes the name away; the node stays while it is open. */
   unlink(node: FileNode): void {
-    if (node.name !== undefined) this.#byName.delete(node.name)
+    this.#unbind(node)
     node.name = undefined
     this.forgetIfUnused(node)
   }
 
+  /** To be called when a handle was closed. */
   forgetIfUnused(node: FileNode): void {
-    if (node.name === undefined && node.handles.size === 0) this.#byId.delete(node.id)
+    if (node.handles.size > 0) return
+    if (node.name !== undefined && (!node.isAside || node.isDraft)) return
+    this.#unbind(node)
+    node.name = undefined
+    this.#byId.delete(node.id)
+  }
+
+  #bind(node: FileNode, name: string): void {
+    this.#unbind(node)
+    node.name = name
+    this.#byName.set(name, node)
+  }
+
+  #unbind(node: FileNode): void {
+    const { name } = node
+    if (name !== undefined && this.#byName.get(name) === node) this.#byName.delete(name)
+    this.#aside.delete(node)
+    node.isAside = false
   }
 }

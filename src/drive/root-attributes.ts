@@ -74,7 +74,7 @@ export class RootAttributes {
     if (staged !== undefined) {
       staged.mode = changes.mode ?? staged.mode
       staged.mtimeMs = changes.mtimeMs ?? staged.mtimeMs
-      if (staged.dirty) return
+      if (staged.isDraft) return
       await this.#changeIntent(staged.id, changes)
     }
     if (entry?.kind === 'pending') await this.#changeIntent(entry.intent.id, changes)

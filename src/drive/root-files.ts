@@ -17,6 +17,7 @@ import type { Kinds } from './kinds.ts'
 import { refuseTrash, type NameChanges } from './name-changes.ts'
 import { ROOT, type FileNode, type Nodes } from './nodes.ts'
 import type { RootAttributes } from './root-attributes.ts'
+import type { DriveSettings } from './settings.ts'
 import type { Created, OpenOptions, Subtree } from './subtree.ts'
 
 interface RootDeps {
@@ -40,12 +41,17 @@ interface RootDeps {
   }
 }
 
+/** How old the listing may be when a file is opened to append to it. */
+const APPEND_LISTING_MS = 1_000
+
 /** The root of the drive, its files, and the names of its folders. */
 export class RootFiles implements Subtree {
   readonly #deps: RootDeps
+  readonly #settings: Pick<DriveSettings, 'writeBack'>
 
-  constructor(deps: RootDeps) {
+  constructor(deps: RootDeps, settings: Pick<DriveSettings, 'writeBack'>) {
     this.#deps = deps
+    this.#settings = settings
   }
 
   owns(node: NodeId): boolean {
@@ -149,8 +155,22 @@ export class RootFiles implements Subtree {
     if (id === ROOT) throw new DriveError('is-a-directory', 'This is a directory.')
     const node = this.#node(id)
     if (options.writable || options.truncate) await this.#refuseFolderNow(node)
+    if (options.append === true && !options.truncate) await this.#refuseOldVersion(node)
     const handle = await this.#deps.files.open(node, options)
     return handle.id
+  }
+
+  /**
+   * What is appended belongs behind what another machine appended: the listing is asked where that costs
+   * no promise (mode through). Throws `stale` when the name leads to another node by now.
+   */
+  async #refuseOldVersion(node: FileNode): Promise<void> {
+    const { name } = node
+    if (this.#settings.writeBack || name === undefined || node.isDraft) return
+    await this.#deps.entries.youngerThan(APPEND_LISTING_MS)
+    if (this.#deps.entries.resolve(name) !== node) {
+      throw new DriveError('stale', 'Another machine has changed this file.')
+    }
   }
 
   read(handle: HandleId, buffer: Uint8Array, position: number): number | Promise<number> {
@@ -217,12 +237,26 @@ export class RootFiles implements Subtree {
     const target = this.#deps.entries.resolve(newName)
     const isFolder = this.#deps.kinds.isFolder(node.entry)
     if (target !== node) await this.checkReplacement(target, isFolder)
+    const before = { name: node.name, serviceName: node.serviceName }
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.rename(node, newName),
     )
     if (intent === undefined) return
     const isBag = intent.kind === 'put' && intent.content.from === 'bag'
-    await this.settleOrRevert(intent.id, isBag && intent.supersedes.length === 0)
+    try {
+      await this.settleOrRevert(intent.id, isBag && intent.supersedes.length === 0)
+    } catch (error) {
+      if (this.#deps.outbox.get(intent.id) === undefined) this.#takeBackName(node, before)
+      throw error
+    }
+  }
+
+  /** Open files of a rename that was taken back are under their old name again. */
+  #takeBackName(node: FileNode, before: Pick<FileNode, 'name' | 'serviceName'>): void {
+    const { nodes, entries } = this.#deps
+    if (before.name === undefined || nodes.named(before.name) !== undefined) return
+    nodes.rename(node, before.name, before.serviceName)
+    entries.resolve(before.name)
   }
 
   /** A folder may only take the place of an empty folder, a file only that of a file. */
@@ -311,10 +345,12 @@ export class RootFiles implements Subtree {
       this.#deps.extended.setKind(node, value)
       return
     }
-    if (node.staged?.dirty === true) {
+    if (node.staged?.isDraft === true) {
       node.staged.description = value
       return
     }
+    // What is being promised has its description already.
+    await this.#deps.committer.commit(node)
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.describe(node, value),
     )

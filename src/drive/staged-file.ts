@@ -49,6 +49,8 @@ export class StagedFile implements Source {
   dirty = true
   /** What it takes of the account; it follows the length, and the owner gives it back. */
   readonly room: Room
+  /** True from the moment at which its content is taken for a promise. */
+  #isFrozen = false
   readonly #fd: number
   #length = 0
   /** Hash of the first `hashed` bytes, kept while writing is sequential. */
@@ -78,6 +80,20 @@ export class StagedFile implements Source {
     }
     if (this.#length > 0) this.#hash = undefined
     this.room.hold(this.#length)
+  }
+
+  /** True while it may be written in place: else a write goes to a copy of it. */
+  get isDraft(): boolean {
+    return this.dirty && !this.#isFrozen
+  }
+
+  /** Its content is being promised as it is now; `thaw` when that failed. */
+  freeze(): void {
+    this.#isFrozen = true
+  }
+
+  thaw(): void {
+    this.#isFrozen = false
   }
 
   get size(): number {

@@ -1,9 +1,9 @@
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry } from './attributes.ts'
+import type { OpenMode } from './nodes.ts'
 
 /** What opening takes. */
-export interface OpenOptions {
-  readonly writable: boolean
+export interface OpenOptions extends OpenMode {
   readonly truncate: boolean
 }
 

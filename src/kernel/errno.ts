@@ -31,7 +31,7 @@ const ERRNO: Record<DriveErrorCode, number> = {
   unauthorized: errno.EACCES,
   forbidden: errno.EACCES,
   gone: errno.ENOENT,
-  rejected: errno.EINVAL,
+  rejected: errno.EIO,
   'rate-limited': errno.EIO,
   'server-error': errno.EIO,
   unavailable: errno.EIO,

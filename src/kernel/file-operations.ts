@@ -117,12 +117,21 @@ async function nodeToOpen(paths: Paths, path: string): Promise<NodeId> {
 
 async function openFile(drive: Drive, node: NodeId, flags: number): Promise<HandleId> {
   const truncate = (flags & fsConstants.O_TRUNC) !== 0
-  const handle = await drive.open(node, { writable: (flags & ACCESS_MODE) !== 0, truncate })
+  const append = (flags & fsConstants.O_APPEND) !== 0
+  const handle = await drive.open(node, {
+    writable: (flags & ACCESS_MODE) !== 0,
+    truncate,
+    append,
+  })
   // The kernel cuts reads at the size it last heard: a new one must not be read by the old size.
   const trustedUntil = drive.sizeChangedAtMs(node) + ATTRIBUTES_TRUSTED_MS + 20
   const wait = trustedUntil - systemClock.now()
-  if (wait > 0 && !truncate) await systemClock.sleep(wait)
-  return handle
+  if (wait <= 0 || truncate) return handle
+  await systemClock.sleep(wait)
+  if (!append) return handle
+  // It appends at the size that it last heard, and asks for no other: it has to look the file up again.
+  await drive.release(handle)
+  throw new DriveError('stale', 'The file has another size by now.')
 }
 
 async function makeFile(drive: Drive, parent: NodeId, name: string, mode: number): Promise<void> {

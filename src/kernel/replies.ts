@@ -13,6 +13,7 @@ const EVERYDAY: ReadonlySet<DriveErrorCode> = new Set([
   'no-attribute',
   'unsupported',
   'bad-name',
+  'bad-encoding',
   'name-too-long',
   'invalid',
   'read-only',

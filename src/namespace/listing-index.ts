@@ -84,6 +84,10 @@ export class ListingIndex {
     }
   }
 
+  entriesIn(family: string): Iterable<Entry> {
+    return this.#families.has(family) ? this.#name(family).values() : []
+  }
+
   countIn(family: string): number {
     const records = this.#families.get(family)
     if (records === undefined) return 0

@@ -122,6 +122,14 @@ export class Listing {
     return age <= this.#settings.ttlMs ? snapshot : undefined
   }
 
+  /** As `fresh`, with a listing that is no older than `ageMs` in place of the time to live. */
+  async youngerThan(ageMs: number, signal?: AbortSignal): Promise<ListingSnapshot> {
+    const snapshot = await this.fresh(signal)
+    if (this.#ageOf(snapshot) <= ageMs || this.#isPausing()) return snapshot
+    await this.#waitBriefly(this.#ask(), signal)
+    return this.#snapshot ?? snapshot
+  }
+
   /**
    * Asks anew: the answer was begun after this call. Rejects with the error of the request. Callers
    * at the same time share one; it goes out also during the pause after a failure.

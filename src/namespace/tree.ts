@@ -15,6 +15,8 @@ export interface Tree {
   entries(): Iterable<Entry>
   /** How many visible entries need this bag: its own, and pending ones that take their content from it. */
   usesOf(bagId: BagId): number
+  /** The name under which a bag shows, if it does; one of them where it has several. */
+  shownAs(bagId: BagId): string | undefined
   readonly size: number
 }
 
@@ -47,6 +49,15 @@ export function buildTree(listed: ListingIndex | undefined, intents: readonly In
     resolve: (typed) => get(typed) ?? get(encodeName(typed)),
     entries: () => (all ??= [...listEntries(index, overlay)]),
     usesOf: (bagId) => countUses(index, changes, added, bagId),
+    shownAs: (bagId) => {
+      const made = changes.made.filter((record) => record.bagId === bagId)
+      for (const record of [...index.recordsOf(bagId), ...made]) {
+        const family = familyOf(index.plainOf(record))
+        const entries = overlay.get(family)?.values() ?? index.entriesIn(family)
+        for (const entry of entries) if (entry.record?.bagId === bagId) return entry.shown
+      }
+      return undefined
+    },
   }
 }
 

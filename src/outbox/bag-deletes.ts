@@ -30,7 +30,8 @@ export class BagDeletes {
 
   /** Deletes what no entry shows; false for a bag that came back under another entry and stays. */
   async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<boolean> {
-    if (this.#deps.isShown(bagId) || this.#isSource(bagId)) return false
+    const isNeeded = this.#isSource(bagId) || this.#isToBeReplaced(bagId)
+    if (isNeeded || this.#deps.isShown(bagId)) return false
     this.#step('delete.begin')
     await this.#deps.service.deleteBag(bagId, { signal })
     this.#step('delete.answered')
@@ -58,6 +59,20 @@ export class BagDeletes {
           intent.kind === 'put' &&
           intent.content.from === 'bag' &&
           intent.content.bagId === bagId &&
+          outbox.successorOf(intent.id) === undefined,
+      )
+  }
+
+  /** True while the put that takes its place is not confirmed: that put deletes it when it is. */
+  #isToBeReplaced(bagId: BagId): boolean {
+    const { outbox } = this.#deps
+    return outbox
+      .intents()
+      .some(
+        (intent) =>
+          intent.kind === 'put' &&
+          (intent.phase === 'waiting' || intent.phase === 'held') &&
+          intent.replaces.includes(bagId) &&
           outbox.successorOf(intent.id) === undefined,
       )
   }

@@ -269,7 +269,7 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
       })
       const headers = { 'content-type': 'application/json' }
       bench.service.proxy.add({ match: UPLOAD, fault: { answer: { status: 422, headers, body } } })
-      await copy(/Invalid argument/)
+      await copy(/Input\/output error/)
       await expect
         .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'), ARRIVAL)
         .toMatch(/^failed: .*No such names here\..* \(waits for you\)$/)

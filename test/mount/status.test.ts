@@ -108,7 +108,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
   it('tells of a refused upload in the same words everywhere, and what can be done', async () => {
     const drive = await mount()
     const clear = bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
-    expect((await copyFails(drive, 'a.txt', 'precious\n')).stderr).toContain('Invalid argument')
+    expect((await copyFails(drive, 'a.txt', 'precious\n')).stderr).toContain('Input/output error')
     // Once, although the kernel flushes and then releases the file.
     expect(bench.service.proxy.requests.filter(({ path }) => UPLOAD.path.test(path))).toHaveLength(
       1,

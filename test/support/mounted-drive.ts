@@ -360,6 +360,18 @@ export class Bench {
     return drive
   }
 
+  /** Mounts the same account as another machine does: on another path, with a state directory of its own. */
+  async mountOther(...args: readonly string[]): Promise<MountedDrive> {
+    const { service, dir } = this
+    const drive = await MountedDrive.mount(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint: join(dir, 'other-drive'), stateDir: join(dir, 'other-state') },
+      args,
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
   /** As `mount`; the drive kills itself at a step (src/outbox/steps.ts). */
   async mountKilledAt(step: string, ...args: readonly string[]): Promise<MountedDrive> {
     const { service, mountpoint, stateDir } = this

@@ -5,11 +5,11 @@ import type { PutIntent } from '../../domain/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry } from '../attributes.ts'
-import type { Committer } from '../commit.ts'
 import type { Entries } from '../entries.ts'
 import type { ExtendedAttributes } from '../extended.ts'
 import type { Handles } from '../handles.ts'
 import type { FileNode } from '../nodes.ts'
+import type { Puts } from '../puts.ts'
 import type { RootAttributes } from '../root-attributes.ts'
 import type { DriveSettings } from '../settings.ts'
 import type { Created, OpenOptions, Subtree } from '../subtree.ts'
@@ -25,7 +25,7 @@ interface FoldersDeps {
   readonly entries: Entries
   readonly attributes: RootAttributes
   readonly extended: ExtendedAttributes
-  readonly committer: Committer
+  readonly puts: Puts
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly clock: Clock
@@ -252,11 +252,11 @@ export class Folders implements Subtree {
       content: { from: 'folder' },
       isFolder: true,
       changes: { start: 0 },
-      ...this.#deps.committer.withPendingDelete(name, { replaces: [], supersedes: [] }),
-      namesakes: this.#deps.committer.namesakesOf(name),
+      replaces: [],
+      supersedes: [],
+      namesakes: this.#deps.puts.namesakesOf(name),
     }
     await this.#deps.outbox.add(intent, { durable: true })
-    await this.#deps.committer.dropMergedDeletes(intent)
     this.#deps.entries.resolve(name)
   }
 

@@ -7,10 +7,10 @@ import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
-import type { Committer } from '../commit.ts'
 import type { Entries } from '../entries.ts'
 import type { Kinds } from '../kinds.ts'
 import type { FileNode, Nodes } from '../nodes.ts'
+import type { Puts } from '../puts.ts'
 import type { RootAttributes } from '../root-attributes.ts'
 import type { DriveSettings } from '../settings.ts'
 import type { Space } from '../space.ts'
@@ -26,7 +26,7 @@ interface OpenFoldersDeps {
   readonly entries: Entries
   readonly kinds: Kinds
   readonly attributes: RootAttributes
-  readonly committer: Committer
+  readonly puts: Puts
   readonly space: Space
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -204,9 +204,9 @@ export class OpenFolders {
       content: { from: 'folder' },
       isFolder: true,
       changes: { base: bag, start: 0 },
-      replaces: isOurs && !this.#deps.committer.isShared(bag) ? [bag] : [],
+      replaces: isOurs && !this.#deps.puts.isShared(bag) ? [bag] : [],
       supersedes: [],
-      namesakes: this.#deps.committer.namesakesOf(node.serviceName),
+      namesakes: this.#deps.puts.namesakesOf(node.serviceName),
     }
   }
 

@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
 import { Notifier } from '../../../src/cli/notify.ts'
+import type { BagId } from '../../../src/domain/ids.ts'
 import type { Intent, IntentFailure } from '../../../src/domain/intent.ts'
+import type { ShownConflict } from '../../../src/drive/conflicts.ts'
 import { put } from '../namespace/builders.ts'
 import { ManualClock } from '../namespace/manual-clock.ts'
 
@@ -28,13 +30,35 @@ function watch(settings: { writeBack: boolean }) {
   const show = (title: string, body: string): void => {
     shown.push(`${title}: ${body}`)
   }
-  new Notifier({ outbox, clock, show }, settings)
+  let conflict: (conflict: ShownConflict) => void = () => undefined
+  const conflicts = {
+    onConflict: (listener: typeof conflict) => {
+      conflict = listener
+      return () => undefined
+    },
+  }
+  new Notifier({ outbox, conflicts, clock, show }, settings)
   const set = (...now: readonly Intent[]): void => {
     intents = now
     changed()
   }
-  return { clock, shown, set }
+  return {
+    clock,
+    shown,
+    set,
+    tellOf: (each: ShownConflict): void => {
+      conflict(each)
+    },
+  }
 }
+
+it('tells of a file that another machine changed too', () => {
+  const { shown, tellOf } = watch({ writeBack: false })
+  tellOf({ name: 'log', other: 'log (1a2b3c4d)', bagId: '1a2b3c4d' as BagId, atMs: 0 })
+  expect(shown).toEqual([
+    'Changed on two machines: log was changed on another machine; that version is log (1a2b3c4d)',
+  ])
+})
 
 it('tells once of a failure that waits for the person when close waits for the disk only', () => {
   const { shown, set } = watch({ writeBack: true })

@@ -1,0 +1,108 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+import { OpenFile } from '../support/open-file.ts'
+
+/** A listing that is looked at again soon, and one that stays as it is while a test runs. */
+const EAGER = ['--listing-ttl', '100ms']
+const SLOW = ['--listing-ttl', '10m']
+
+let bench: Bench
+let file: OpenFile | undefined
+beforeEach(async () => {
+  bench = await Bench.start()
+})
+afterEach(async () => {
+  file?.end()
+  file = undefined
+  await bench.close()
+})
+
+/** Every content that the service has, under whatever name. */
+async function stored(): Promise<readonly string[]> {
+  const all = await bench.service.list()
+  return Promise.all(
+    all.map(async ({ bag_id }) => (await bench.service.content(bag_id)).toString()),
+  )
+}
+
+async function untilShown(drive: MountedDrive, name: string, content: string): Promise<void> {
+  await expect.poll(() => drive.sh(`cat ${name}`)).toBe(content)
+}
+
+/** Resolves when the drive's listing is older than `ms`. */
+async function untilListingIsOlder(drive: MountedDrive, ms: number): Promise<void> {
+  const age = async (): Promise<number> => {
+    const status = JSON.parse(await drive.sh('cat .bagfs/status.json')) as {
+      listing: { ageMs: number }
+    }
+    return status.listing.ageMs
+  }
+  await expect.poll(age).toBeGreaterThan(ms)
+}
+
+describe.runIf(canMount())('a file that two machines write', () => {
+  it('has what both appended, also while a listing is older than a second', async () => {
+    const a = await bench.mount(...SLOW)
+    const b = await bench.mountOther(...EAGER)
+    await a.sh('echo a1 >log')
+    await untilShown(b, 'log', 'a1\n')
+    await a.sh('ls -l; cat log')
+    await b.sh('echo B-PRECIOUS >>log')
+    await untilListingIsOlder(a, 1_000)
+    await a.sh('echo a9 >>log')
+    await expect.poll(stored).toEqual(['a1\nB-PRECIOUS\na9\n'])
+    expect(await a.sh('cat log')).toBe('a1\nB-PRECIOUS\na9\n')
+  })
+
+  it.each(['os.O_RDWR', 'os.O_WRONLY | os.O_APPEND'])(
+    'and one of them holds open (%s) is written from the version that was opened',
+    async (flags) => {
+      const a = await bench.mount(...EAGER)
+      const b = await bench.mountOther(...EAGER)
+      await a.sh('printf "a1\\n" >log')
+      await untilShown(b, 'log', 'a1\n')
+      file = await OpenFile.open(`${a.path}/log`, flags)
+      await b.sh('echo B-PRECIOUS-AND-LONG >log')
+      await untilShown(a, 'log', 'B-PRECIOUS-AND-LONG\n')
+      expect(await (flags === 'os.O_RDWR' ? file.writeAt(3, 'a9') : file.write('a9'))).toBe('ok 2')
+      expect(await file.close()).toBe('ok None')
+      await expect
+        .poll(async () => [...(await stored())].sort())
+        .toEqual(['B-PRECIOUS-AND-LONG\n', 'a1\na9'])
+      const names = (await a.sh('ls')).trim().split('\n').sort()
+      expect(names).toEqual(['log', expect.stringMatching(/^log \([0-9a-zA-Z]{8}\)$/)])
+      expect(await a.sh('cat log')).toBe('a1\na9')
+      const told = `log was changed on another machine; that version is ${names[1] ?? ''}`
+      expect(await a.sh('cat .bagfs/status')).toContain(told)
+      expect(a.log).toContain('was changed on another machine')
+    },
+  )
+
+  it('keeps what is written to it after the other machine removed it', async () => {
+    const a = await bench.mount(...EAGER)
+    const b = await bench.mountOther(...EAGER)
+    await a.sh('echo a1 >log')
+    await untilShown(b, 'log', 'a1\n')
+    file = await OpenFile.open(`${a.path}/log`, 'os.O_RDWR')
+    await b.sh('rm log')
+    await expect.poll(() => a.sh('ls')).toBe('')
+    expect(await file.writeAt(3, 'a9')).toBe('ok 2')
+    expect(await file.close()).toBe('ok None')
+    await expect.poll(stored).toEqual(['a1\na9'])
+    expect(await a.sh('cat log')).toBe('a1\na9')
+  })
+
+  it('is two versions when both write it in mode back before they hear of each other', async () => {
+    const a = await bench.mount('--write-back', ...SLOW)
+    const b = await bench.mountOther('--write-back', ...EAGER)
+    await a.sh('echo a1 >log')
+    await untilShown(b, 'log', 'a1\n')
+    await a.sh('ls -l; cat log')
+    await b.sh('echo B-PRECIOUS >>log')
+    await bench.bagfs(['sync', b.path])
+    await a.sh('echo a9 >>log')
+    expect((await bench.bagfs(['sync', a.path])).code).toBe(0)
+    expect([...(await stored())].sort()).toEqual(['a1\nB-PRECIOUS\n', 'a1\na9\n'])
+  })
+})
