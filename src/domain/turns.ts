@@ -28,3 +28,21 @@ export class Turns {
     this.#begunAtMs = performance.now()
   }
 }
+
+/** Does work that stops after each small step, with turns for others. Resolves with what it returns. */
+export async function inTurns<T>(work: Generator<undefined, T>, stepsPerLook: number): Promise<T> {
+  const turns = new Turns(stepsPerLook)
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+    if (turns.isOver()) await turns.next()
+  }
+}
+
+/** Does the same work in one go. */
+export function atOnce<T>(work: Generator<undefined, T>): T {
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+  }
+}

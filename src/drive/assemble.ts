@@ -83,14 +83,14 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   deps.outbox.onChange(() => {
     space.outboxChanged()
   })
-  const reindex = (): void => {
-    deps.listing.reindex()
+  const reindex = (bagId: BagId): void => {
+    deps.listing.reindex(bagId)
   }
   const kinds = new Kinds({
     ...deps,
     // Only a name with `.zip` changes with its kind.
-    onKind: (name) => {
-      if (/\.zip$/i.test(name)) reindex()
+    onKind: ({ bagId, name }) => {
+      if (/\.zip$/i.test(name)) reindex(bagId)
     },
   })
   const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)

@@ -17,7 +17,7 @@ const NAMES: readonly AttributeName[] = ['bag_id', 'state', 'description', 'kind
 
 interface ExtendedDeps {
   /** To be called when a kind was learned: a folder's name may lose its `.zip`. */
-  readonly onKind: () => void
+  readonly onKind: (bagId: BagId) => void
   readonly kinds: Kinds
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -62,7 +62,7 @@ export class ExtendedAttributes {
     }
     if (bagId === undefined) throw new DriveError('busy', 'This file is not stored yet.')
     this.#deps.kinds.set(bagId, value)
-    this.#deps.onKind()
+    this.#deps.onKind(bagId)
   }
 
   #value(node: FileNode, name: AttributeName): string | undefined {

@@ -15,7 +15,7 @@ interface KindsDeps {
     learn(bagId: BagId, facts: BagFacts): void
   }
   /** Told of a record whose kind was learned. */
-  readonly onKind: (name: string) => void
+  readonly onKind: (record: BagRecord) => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -148,7 +148,8 @@ export class Kinds {
     return (this.#failed.get(bagId)?.untilMs ?? 0) <= this.#deps.clock.now()
   }
 
-  async #look({ bagId, name }: BagRecord, mustBeSure: boolean): Promise<void> {
+  async #look(record: BagRecord, mustBeSure: boolean): Promise<void> {
+    const { bagId, name } = record
     await this.#turn()
     try {
       const { signal } = this.#abort
@@ -159,7 +160,7 @@ export class Kinds {
       if (kind === 'file' && !isSure) throw IN_DOUBT
       this.set(bagId, kind)
       this.#failed.delete(bagId)
-      this.#deps.onKind(name)
+      this.#deps.onKind(record)
     } catch (error) {
       this.#failed.set(bagId, { untilMs: this.#deps.clock.now() + RETRY_MS, error })
       this.#deps.log.debug({ bagId, error: String(error) }, 'The kind of a bag is not known yet.')

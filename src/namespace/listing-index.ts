@@ -1,6 +1,7 @@
 import type { BagId } from '../domain/ids.ts'
 import { encodeName } from '../domain/names.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
+import { atOnce } from '../domain/turns.ts'
 import type { Candidate, Entry } from './entry.ts'
 import { countEntries, familyOf, nameFamily } from './family.ts'
 
@@ -15,7 +16,8 @@ const NOTHING: readonly BagRecord[] = []
 
 /**
  * The records of a listing by family of names and by bag. Made once for a listing; the names of a
- * family with several members are worked out when they are first asked for.
+ * family with several members are worked out when they are first asked for. Kinds that are learned later
+ * change it in its place.
  */
 export class ListingIndex {
   readonly #families = new Map<string, OneOrMore>()
@@ -24,30 +26,76 @@ export class ListingIndex {
   /** Families of one record whose plain name is not the key itself: the few with something like an id in it. */
   readonly #longer = new Set<string>()
   /**
-   * Whether a listed bag named `*.zip` was known as a folder when this index was made. Kept, because
-   * the keys of the index follow from it.
+   * Whether a listed bag named `*.zip` was known as a folder when it was added. Kept, because the keys
+   * of the index follow from it.
    */
   readonly #zippedFolders = new Map<BagId, boolean>()
   readonly #kindOf: KindOf
-  /** Number of entries that the records make. */
-  readonly size: number
+  /** Families of several records, and how many entries each makes. */
+  readonly #shared = new Map<string, number>()
+  /** Entries of the families in `#shared`. */
+  #sharedSize = 0
 
-  constructor(records: readonly BagRecord[], kindOf: KindOf) {
+  constructor(kindOf: KindOf) {
     this.#kindOf = kindOf
-    const shared = new Set<string>()
+  }
+
+  /** Takes records in, a small step at a time. */
+  *add(records: readonly BagRecord[]): Generator<undefined, void> {
     for (const record of records) {
-      if (isZip(record.name)) {
-        this.#zippedFolders.set(record.bagId, kindOf(record.bagId) === 'folder')
-      }
       add(this.#bags, record.bagId, record)
-      const plain = this.plainOf(record)
-      const family = familyOf(plain)
-      if (family !== plain) this.#longer.add(family)
-      if (add(this.#families, family, record)) shared.add(family)
+      this.#addName(record)
+      yield
     }
-    let size = this.#families.size - shared.size
-    for (const family of shared) size += countEntries(this.candidatesIn(family))
-    this.size = size
+    for (const family of this.#shared.keys()) {
+      this.#count(family)
+      yield
+    }
+  }
+
+  /** Number of entries that the records make. */
+  get size(): number {
+    return this.#families.size - this.#shared.size + this.#sharedSize
+  }
+
+  /** To be called when the kind of a bag was learned: its records move to the names that they have now. */
+  learnKind(bagId: BagId): void {
+    const zips = this.recordsOf(bagId).filter(({ name }) => isZip(name))
+    const families = zips.map((record) => familyOf(this.plainOf(record)))
+    for (const [at, record] of zips.entries()) this.#removeName(families[at] ?? '', record)
+    for (const record of zips) families.push(this.#addName(record))
+    for (const family of families) this.#count(family)
+  }
+
+  #addName(record: BagRecord): string {
+    if (isZip(record.name)) {
+      this.#zippedFolders.set(record.bagId, this.#kindOf(record.bagId) === 'folder')
+    }
+    const plain = this.plainOf(record)
+    const family = familyOf(plain)
+    if (family !== plain) this.#longer.add(family)
+    if (add(this.#families, family, record)) this.#shared.set(family, this.#shared.get(family) ?? 0)
+    return family
+  }
+
+  #removeName(family: string, record: BagRecord): void {
+    const others = toArray(this.#families.get(family)).filter((one) => one !== record)
+    const [only] = others
+    if (only === undefined) this.#families.delete(family)
+    else this.#families.set(family, others.length === 1 ? only : others)
+    if (others.length > 1) return
+    this.#sharedSize -= this.#shared.get(family) ?? 0
+    this.#shared.delete(family)
+  }
+
+  /** Counts the entries of a family anew. */
+  #count(family: string): void {
+    this.#named.delete(family)
+    const before = this.#shared.get(family)
+    if (before === undefined) return
+    const now = countEntries(this.candidatesIn(family))
+    this.#shared.set(family, now)
+    this.#sharedSize += now - before
   }
 
   /** The name that a record is shown under when no other wants it; a folder's goes without `.zip`. */
@@ -118,7 +166,9 @@ export function indexListing(
   records: readonly BagRecord[],
   kindOf: KindOf = () => undefined,
 ): ListingIndex {
-  return new ListingIndex(records, kindOf)
+  const index = new ListingIndex(kindOf)
+  atOnce(index.add(records))
+  return index
 }
 
 /** A bag that is called `.zip` and nothing else keeps its name. */

@@ -3,9 +3,12 @@ import { canPass, DriveError, isDriveError, type DriveErrorCode } from '../domai
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { DriveService } from '../service/drive-service.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { BagRecord } from '../domain/record.ts'
+import { inTurns } from '../domain/turns.ts'
 import type { StoredListing } from '../state/listing-store.ts'
-import { indexListing, type KindOf, type ListingIndex } from './listing-index.ts'
-import { sameRecords } from './same-records.ts'
+import { ListingIndex, type KindOf } from './listing-index.ts'
+import { compareRecords } from './same-records.ts'
 import { SavedListing, type ListingKeeper } from './saved-listing.ts'
 
 /** One answer of the service. Snapshots with the same records share `records` and `index`. */
@@ -55,6 +58,8 @@ interface Failure {
   readonly times: number
 }
 
+/** A step is the work on one record. */
+const STEPS_PER_LOOK = 64
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 30_000
 
@@ -72,19 +77,23 @@ export class Listing {
   #request: Request | undefined
   #next: Promise<ListingSnapshot> | undefined
   #failure: Failure | undefined
+  /** What is being made for the next snapshot. */
+  #nextIndex: ListingIndex | undefined
 
-  private constructor(deps: ListingDeps, settings: ListingSettings, stored?: StoredListing) {
+  private constructor(deps: ListingDeps, settings: ListingSettings) {
     this.#deps = deps
     this.#settings = settings
     this.#saved = new SavedListing(deps)
-    if (stored !== undefined) {
-      this.#snapshot = { ...stored, index: indexListing(stored.records, deps.kindOf) }
-    }
   }
 
   /** Begins with the listing that an earlier process saved, however old. */
   static async open(deps: ListingDeps, settings: ListingSettings): Promise<Listing> {
-    return new Listing(deps, settings, await deps.store.load())
+    const listing = new Listing(deps, settings)
+    const stored = await deps.store.load()
+    if (stored !== undefined) {
+      listing.#snapshot = { ...stored, index: await listing.#indexOf(stored.records) }
+    }
+    return listing
   }
 
   current(): ListingSnapshot | undefined {
@@ -140,11 +149,12 @@ export class Listing {
     return untilAborted(this.#next, signal)
   }
 
-  /** Makes the index anew when a kind was learned that changes a name. */
-  reindex(): void {
+  /** To be called when the kind of a bag was learned: it may change a name. */
+  reindex(bagId: BagId): void {
+    this.#nextIndex?.learnKind(bagId)
     if (this.#snapshot === undefined) return
-    const index = indexListing(this.#snapshot.records, this.#deps.kindOf)
-    this.#snapshot = { ...this.#snapshot, index }
+    this.#snapshot.index.learnKind(bagId)
+    this.#snapshot = { ...this.#snapshot }
     this.#tell(this.#snapshot)
   }
 
@@ -223,7 +233,7 @@ export class Listing {
     const startedAtMs = clock.now()
     try {
       const records = await service.listFiles({ signal: this.#closing.signal })
-      return this.#take({ records, startedAtMs, receivedAtMs: clock.now() })
+      return await this.#take({ records, startedAtMs, receivedAtMs: clock.now() })
     } catch (error) {
       throw this.#noteFailure(error)
     } finally {
@@ -232,17 +242,27 @@ export class Listing {
   }
 
   /** An answer that says the same again keeps the index, and only renews its time. */
-  #take(answer: StoredListing): ListingSnapshot {
-    this.#failure = undefined
+  async #take(answer: StoredListing): Promise<ListingSnapshot> {
     const before = this.#snapshot
-    const isNew = before === undefined || !sameRecords(before.records, before.index, answer.records)
-    const snapshot: ListingSnapshot = isNew
-      ? { ...answer, index: indexListing(answer.records, this.#deps.kindOf) }
-      : { ...answer, records: before.records, index: before.index }
+    const known =
+      before !== undefined && (await isSame(before, answer.records)) ? before : undefined
+    const { records } = known ?? answer
+    const index = known?.index ?? (await this.#indexOf(records))
+    this.#closing.signal.throwIfAborted()
+    this.#failure = undefined
+    const snapshot: ListingSnapshot = { ...answer, records, index }
     this.#snapshot = snapshot
-    this.#saved.note(snapshot, isNew)
-    if (isNew) this.#tell(snapshot)
+    this.#saved.note(snapshot, known === undefined)
+    if (known === undefined) this.#tell(snapshot)
     return snapshot
+  }
+
+  async #indexOf(records: readonly BagRecord[]): Promise<ListingIndex> {
+    const index = new ListingIndex(this.#deps.kindOf ?? (() => undefined))
+    this.#nextIndex = index
+    await inTurns(index.add(records), STEPS_PER_LOOK)
+    this.#nextIndex = undefined
+    return index
   }
 
   #noteFailure(cause: unknown): DriveError {
@@ -290,6 +310,10 @@ export class Listing {
     this.#closing.signal.throwIfAborted()
     if (signal?.aborted === true) throw interruption(signal)
   }
+}
+
+function isSame(before: ListingSnapshot, records: readonly BagRecord[]): Promise<boolean> {
+  return inTurns(compareRecords(before.records, before.index, records), STEPS_PER_LOOK)
 }
 
 function interruption({ reason }: AbortSignal): DriveError {

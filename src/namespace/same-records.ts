@@ -1,31 +1,48 @@
 import type { BagRecord } from '../domain/record.ts'
 import type { ListingIndex } from './listing-index.ts'
 
-/** True when two listings have the same records, in whatever order; `index` is that of `old`. */
-export function sameRecords(
+/**
+ * Compares two listings, a small step at a time: true when they have the same records, in whatever order.
+ * `index` is that of `old`.
+ */
+export function* compareRecords(
   old: readonly BagRecord[],
   index: ListingIndex,
   records: readonly BagRecord[],
-): boolean {
+): Generator<undefined, boolean> {
   if (old === records) return true
   if (old.length !== records.length) return false
-  if (records.every((record, place) => isSame(old[place], record))) return true
+  if (yield* haveSameOrder(old, records)) return true
   const matched = new Set<BagRecord>()
-  return records.every((record) => {
+  for (const record of records) {
+    yield
     const twin = index
       .recordsOf(record.bagId)
       .find((one) => !matched.has(one) && isSame(one, record))
-    if (twin !== undefined) matched.add(twin)
-    return twin !== undefined
-  })
+    if (twin === undefined) return false
+    matched.add(twin)
+  }
+  return true
+}
+
+function* haveSameOrder(
+  old: readonly BagRecord[],
+  records: readonly BagRecord[],
+): Generator<undefined, boolean> {
+  for (const [place, record] of records.entries()) {
+    yield
+    if (!isSame(old[place], record)) return false
+  }
+  return true
 }
 
 function isSame(one: BagRecord | undefined, other: BagRecord): boolean {
   return (
-    one?.bagId === other.bagId &&
-    one.name === other.name &&
-    one.size === other.size &&
-    one.uploadedAtMs === other.uploadedAtMs &&
-    one.description === other.description
+    one === other ||
+    (one?.bagId === other.bagId &&
+      one.name === other.name &&
+      one.size === other.size &&
+      one.uploadedAtMs === other.uploadedAtMs &&
+      one.description === other.description)
   )
 }

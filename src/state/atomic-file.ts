@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { open, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /** As `w`, but never through a link that has the name. */
@@ -17,19 +17,19 @@ export async function syncDirectory(path: string): Promise<void> {
 
 /**
  * Replaces the content of a file so that a reader finds the old or the new one, whole, at any
- * time. `durable` also waits until it would survive a power cut (file and directory are fsynced);
+ * time; pieces are written one at a time. `durable` also waits until it would survive a power cut (file and directory are fsynced);
  * without it a kill of this process is survived. The file is private (0600).
  */
 export async function writeFileAtomic(
   path: string,
-  data: string | Uint8Array,
+  data: string | Uint8Array | Iterable<string>,
   options: { readonly durable: boolean },
 ): Promise<void> {
   const temporary = `${path}.${process.pid}.new`
   try {
     const file = await open(temporary, WRITE_ANEW, 0o600)
     try {
-      await file.writeFile(data)
+      await writeFile(file, data)
       if (options.durable) await file.sync()
     } finally {
       await file.close()

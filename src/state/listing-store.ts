@@ -1,8 +1,9 @@
-import { readFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { ArrayPieces, parsePiece } from '../domain/array-pieces.ts'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
-import { toBagId } from '../domain/ids.ts'
+import { isBagId, toBagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { writeFileAtomic } from './atomic-file.ts'
 import { makePrivateDirectory } from './private-dir.ts'
@@ -15,22 +16,26 @@ export interface StoredListing {
   readonly receivedAtMs: number
 }
 
-const recordSchema = z
-  .object({
-    bagId: z.string().min(1).transform(toBagId),
-    name: z.string(),
-    size: z.number().optional(),
-    uploadedAtMs: z.number(),
-    description: z.string(),
-  })
-  .transform((record): BagRecord => ({ ...record, size: record.size }))
-
-const fileSchema = z.object({
+const records = z.array(
+  z
+    .object({
+      bagId: z.string().refine(isBagId).transform(toBagId),
+      name: z.string(),
+      size: z.number().optional(),
+      uploadedAtMs: z.number(),
+      description: z.string(),
+    })
+    .transform((record): BagRecord => ({ ...record, size: record.size })),
+)
+/** What is around the records. */
+const frame = z.object({
   version: z.literal(1),
   startedAtMs: z.number(),
   receivedAtMs: z.number(),
-  records: z.array(recordSchema),
+  records: z.tuple([]),
 })
+/** Records that are written at a time. */
+const WRITTEN_AT_A_TIME = 256
 
 /** Keeps the last listing in `listing.json` of the state directory. */
 export class ListingStore {
@@ -44,40 +49,47 @@ export class ListingStore {
 
   /** Resolves with undefined when there is none that can be used: the service has a newer one. */
   async load(): Promise<StoredListing | undefined> {
-    const text = await this.#read()
-    if (text === undefined) return undefined
-    const parsed = fileSchema.safeParse(parseJson(text))
-    if (!parsed.success) return undefined
-    const { records, startedAtMs, receivedAtMs } = parsed.data
-    return { records, startedAtMs, receivedAtMs }
+    try {
+      return await readStored(createReadStream(this.#path))
+    } catch (error) {
+      if (isUnusable(error) || systemErrorCode(error) === 'ENOENT') return undefined
+      throw fromFileSystem(error, 'The kept listing cannot be read')
+    }
   }
 
   /** The old listing or the new one is there at any time; after a power cut the old one may be. */
   async save(listing: StoredListing): Promise<void> {
     try {
       await makePrivateDirectory(this.#dir)
-      const text = JSON.stringify({ version: 1, ...listing })
-      await writeFileAtomic(this.#path, text, { durable: true })
+      await writeFileAtomic(this.#path, textOf(listing), { durable: true })
     } catch (error) {
       throw fromFileSystem(error, 'The listing cannot be kept')
     }
   }
-
-  async #read(): Promise<string | undefined> {
-    try {
-      return await readFile(this.#path, 'utf8')
-    } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') return undefined
-      throw fromFileSystem(error, 'The kept listing cannot be read')
-    }
-  }
 }
 
-/** Text that is no JSON, left by a failing disk, gives undefined, which no schema takes. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
+/** Read and written a little at a time: the listing of a large account is hundreds of megabytes. */
+async function readStored(file: AsyncIterable<Buffer>): Promise<StoredListing> {
+  const splitter = new ArrayPieces()
+  const found: BagRecord[] = []
+  for await (const chunk of file) {
+    for (const piece of splitter.push(chunk)) found.push(...records.parse(parsePiece(piece)))
   }
+  const { startedAtMs, receivedAtMs } = frame.parse(JSON.parse(splitter.end()))
+  return { records: found, startedAtMs, receivedAtMs }
+}
+
+function* textOf({ records: all, startedAtMs, receivedAtMs }: StoredListing): Iterable<string> {
+  const head = JSON.stringify({ version: 1, startedAtMs, receivedAtMs, records: [] })
+  yield head.slice(0, -']}'.length)
+  for (let at = 0; at < all.length; at += WRITTEN_AT_A_TIME) {
+    const some = JSON.stringify(all.slice(at, at + WRITTEN_AT_A_TIME)).slice(1, -1)
+    yield at === 0 ? some : `,${some}`
+  }
+  yield ']}'
+}
+
+/** True for text that is no kept listing: of another version, or left by a failing disk. */
+function isUnusable(error: unknown): boolean {
+  return error instanceof SyntaxError || error instanceof z.ZodError
 }

@@ -338,7 +338,7 @@ describe('changes', () => {
     expect(names()).toEqual(['x.zip'])
     let told = 0
     listing.onChange(() => (told += 1))
-    listing.reindex()
+    listing.reindex(bag(1))
     expect(names()).toEqual(['x'])
     expect(told).toBe(1)
   })

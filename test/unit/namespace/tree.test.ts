@@ -243,6 +243,29 @@ describe('for any listing and intents', () => {
     )
   })
 
+  test('kinds that are learned later, one by one, make the same names', () => {
+    const learned = fc.array(fc.tuple(someBag, fc.boolean()), { maxLength: 6 })
+    fc.assert(
+      fc.property(someRecords, someFolders, learned, (records, folders, changes) => {
+        const index = indexListing(records, (id) => (folders.has(id) ? 'folder' : undefined))
+        for (const [id, isFolder] of changes) {
+          // Names that were asked for before must not be remembered.
+          Array.from(buildTree(index, []).entries())
+          if (isFolder) folders.add(id)
+          else folders.delete(id)
+          index.learnKind(id)
+          const now = treeOf(records, [], folders)
+          expect(shownIn(buildTree(index, []))).toEqual(shownIn(now))
+          expect(index.size).toBe(now.size)
+          for (const shown of names(now)) {
+            expect(buildTree(index, []).get(shown)).toEqual(now.get(shown))
+          }
+        }
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
   test('each entry is found under its shown name, which is unique and valid', () => {
     fc.assert(
       fc.property(someRecords, someIntents, (records, intents) => {
