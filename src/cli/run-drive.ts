@@ -124,6 +124,7 @@ async function build(
       holdMs: HOLD_MS,
       folderSettleMs: settings.folderSettleMs,
       listingLagMs: BELIEVE_LISTING_MS,
+      usualLagMs: settings.listingLagMs,
       ...(account === undefined ? {} : { account }),
     },
   )

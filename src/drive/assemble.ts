@@ -22,6 +22,7 @@ import { Handles } from './handles.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import { Kinds } from './kinds.ts'
 import { Moves } from './move/moves.ts'
+import { MissingBags } from './missing-bags.ts'
 import { MovedHandles } from './moved-handles.ts'
 import { NameChanges } from './name-changes.ts'
 import { Nodes, type FileNode } from './nodes.ts'
@@ -32,7 +33,7 @@ import type { DriveSettings } from './settings.ts'
 import { Space } from './space.ts'
 
 export interface DriveDeps {
-  readonly service: Pick<DriveService, 'getAccount'>
+  readonly service: Pick<DriveService, 'getAccount' | 'download'>
   readonly listing: Listing
   readonly cache: BagCache
   readonly inflated: InflatedFiles
@@ -52,6 +53,7 @@ export interface DriveParts {
   readonly nodes: Nodes
   readonly handles: Handles
   readonly entries: Entries
+  readonly missing: MissingBags
   readonly space: Space
   readonly files: Files
   readonly kinds: Kinds
@@ -71,8 +73,9 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const nodes = new Nodes()
   const handles = new Handles()
   const contents = new Contents(deps)
+  const missing = new MissingBags(deps, { lagMs: settings.usualLagMs })
   const entries = new Entries(
-    { ...deps, nodes, sizeOf: (entry) => contents.sizeOf(entry) },
+    { ...deps, nodes, missing, sizeOf: (entry) => contents.sizeOf(entry) },
     settings,
   )
   const account = settings.account === undefined ? {} : { account: settings.account }
@@ -125,5 +128,5 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const moved = new MovedHandles()
   const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
   const moves = new Moves({ ...parts, moved, settings })
-  return { ...parts, files, folderUploads, moved, moves }
+  return { ...parts, missing, files, folderUploads, moved, moves }
 }

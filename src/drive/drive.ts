@@ -239,6 +239,7 @@ export class Drive {
 
   close(): Promise<void> {
     this.#parts.kinds.close()
+    this.#parts.missing.close()
     this.#parts.openFolders.close()
     return Promise.resolve()
   }

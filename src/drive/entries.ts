@@ -5,18 +5,20 @@ import type { Logger } from '../domain/logger.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
 import type { Entry } from '../namespace/entry.ts'
-import { expireIntents } from '../namespace/expire.ts'
+import { expireIntents, findMissing } from '../namespace/expire.ts'
 import { indexListing, type ListingIndex } from '../namespace/listing-index.ts'
 import { buildTree, type Tree } from '../namespace/tree.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import { isFinished } from '../outbox/schedule.ts'
 import { forgetInOrder } from './forget-in-order.ts'
+import type { MissingBags } from './missing-bags.ts'
 import type { FileNode, Nodes } from './nodes.ts'
 
 interface EntriesDeps {
   readonly listing: Listing
   readonly outbox: Outbox
   readonly nodes: Nodes
+  readonly missing: Pick<MissingBags, 'findGone'>
   readonly clock: Clock
   readonly log: Logger
   /** Size of an entry as it is shown, in bytes. */
@@ -155,8 +157,9 @@ export class Entries {
 
   /** Forgets confirmed intents that the listing agrees with, once a kill could not bring an older one back. */
   async #expire(snapshot: ListingSnapshot): Promise<void> {
-    const { outbox, listing } = this.#deps
+    const { outbox, listing, missing } = this.#deps
     if (!outbox.intents().some(isFinished) || !(await listing.keep())) return
+    const gone = await missing.findGone(findMissing(snapshot, outbox.intents()))
     this.#followOpenFiles()
     const kept = this.#basesOfDrafts()
     // One that is still needed counts as unfinished, so that what belongs together stays together.
@@ -167,7 +170,7 @@ export class Entries {
           ? { ...intent, replacedAreDeleted: false }
           : intent,
       )
-    const expired = expireIntents(snapshot, intents, this.#listingLagMs)
+    const expired = expireIntents(snapshot, intents, this.#listingLagMs, gone)
     await forgetInOrder(expired, async (intent) => {
       await outbox.remove(intent.id, intent)
       return outbox.get(intent.id) === undefined

@@ -15,8 +15,10 @@ export interface DriveSettings {
   readonly holdMs: number
   /** How long a folder rests before its changes are packed and sent, in milliseconds. */
   readonly folderSettleMs: number
-  /** How long the service may take to list what it did, in milliseconds. */
+  /** How long the listing may disagree with what the service confirmed before it is believed, in milliseconds. */
   readonly listingLagMs: number
+  /** How long it usually does at most, in milliseconds. */
+  readonly usualLagMs: number
 }
 
 /** Permission bits of a file or a directory that has none of its own. */

@@ -1,30 +1,65 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent } from '../domain/intent.ts'
-import type { BagRecord } from '../domain/record.ts'
+import type { ListingIndex } from './listing-index.ts'
+
+/** What expiring needs of a listing. */
+export interface Listed {
+  readonly index: Pick<ListingIndex, 'recordsOf'>
+  /** When its request was begun. */
+  readonly startedAtMs: number
+}
+
+/** A bag that the service confirmed and its listing lacks. */
+export interface MissingBag {
+  readonly bagId: BagId
+  readonly confirmedAtMs: number
+}
 
 /**
  * The confirmed intents that a listing makes unnecessary: those with nothing left to do, where the
  * listing was asked for after the confirmation and shows the bag of a put and none of what the
- * intent replaces. `lagMs` after the confirmation a listing that still says otherwise is believed,
- * because somebody else may have changed it. Intents that hold each other's effect in check go
- * together, so that what is left does not bring back what was hidden: give all intents, not some.
+ * intent replaces. A bag in `gone` need not be shown: the service was asked, and has it no more.
+ * `lagMs` after the confirmation a listing that still says otherwise is believed, because somebody
+ * else may have changed it. Intents that hold each other's effect in check go together, so that
+ * what is left does not bring back what was hidden: give all intents, not some.
  */
 export function expireIntents(
-  listing: { readonly records: readonly BagRecord[]; readonly startedAtMs: number },
+  listing: Listed,
   intents: readonly Intent[],
   lagMs: number,
+  gone: ReadonlySet<BagId> = new Set(),
 ): readonly Intent[] {
   const effects = toEffects(intents)
-  const done = effects.filter(
-    ({ intent, confirmedAtMs }) => isDone(intent) && confirmedAtMs < listing.startedAtMs,
-  )
+  const done = findDone(effects, listing)
   if (done.length === 0) return []
-  const listed = findListed(listing.records, done)
   const last = findMarks(effects, (one, other) => one > other)
   const expired = done.filter(
-    (effect) => listing.startedAtMs - effect.confirmedAtMs >= lagMs || agrees(effect, listed, last),
+    (effect) =>
+      listing.startedAtMs - effect.confirmedAtMs >= lagMs ||
+      (isReplacedOrShown(effect, listing, last, gone) && isNoneListed(effect, listing, last)),
   )
   return withoutEntangled(effects, new Set(expired))
+}
+
+/**
+ * Bags that were given to finished puts, should show, and are not in a listing that was asked for after
+ * that: it lags, or somebody else removed them. Only the service knows.
+ */
+export function findMissing(listing: Listed, intents: readonly Intent[]): readonly MissingBag[] {
+  const effects = toEffects(intents)
+  const last = findMarks(effects, (one, other) => one > other)
+  return findDone(effects, listing).flatMap((effect) =>
+    effect.given === undefined || isReplacedOrShown(effect, listing, last, new Set())
+      ? []
+      : [{ bagId: effect.given, confirmedAtMs: effect.confirmedAtMs }],
+  )
+}
+
+/** With nothing left to do, and confirmed before the listing was asked for. */
+function findDone(effects: readonly Effect[], { startedAtMs }: Listed): readonly Effect[] {
+  return effects.filter(
+    ({ intent, confirmedAtMs }) => isDone(intent) && confirmedAtMs < startedAtMs,
+  )
 }
 
 /** What one intent does to the tree. */
@@ -88,13 +123,27 @@ function findMarks(
   return marks
 }
 
-function agrees(effect: Effect, listed: ReadonlySet<BagId>, last: Marks): boolean {
-  const { intent, id, given, hides } = effect
-  if (intent.kind === 'put') {
-    if (given === undefined) return false
-    if (!listed.has(given) && !((last.hides.get(given) ?? '') > id)) return false
-  }
-  return [...hides].every((bagId) => !listed.has(bagId) || (last.given.get(bagId) ?? '') > id)
+/** True when nothing is missing of what a put made. */
+function isReplacedOrShown(
+  { intent, id, given }: Effect,
+  listing: Listed,
+  last: Marks,
+  gone: ReadonlySet<BagId>,
+): boolean {
+  if (intent.kind === 'delete') return true
+  if (given === undefined) return false
+  return isListed(listing, given) || gone.has(given) || (last.hides.get(given) ?? '') > id
+}
+
+/** True when nothing is listed of what an intent hides. */
+function isNoneListed({ id, hides }: Effect, listing: Listed, last: Marks): boolean {
+  return [...hides].every(
+    (bagId) => !isListed(listing, bagId) || (last.given.get(bagId) ?? '') > id,
+  )
+}
+
+function isListed({ index }: Listed, bagId: BagId): boolean {
+  return index.recordsOf(bagId).length > 0
 }
 
 /** Takes out of `expired`, until nothing changes, each intent that one that stays still needs. */
@@ -121,14 +170,4 @@ function findNeeded(expired: ReadonlySet<Effect>, staying: readonly Effect[]): r
       [...effect.hides].some((bagId) => isBefore(first.given.get(bagId), effect)) ||
       (effect.given !== undefined && isBefore(first.hides.get(effect.given), effect)),
   )
-}
-
-/** Which of the bags that the intents name are listed. */
-function findListed(records: readonly BagRecord[], effects: readonly Effect[]): ReadonlySet<BagId> {
-  const named = new Set<BagId>()
-  for (const { given, hides } of effects) {
-    if (given !== undefined) named.add(given)
-    for (const bagId of hides) named.add(bagId)
-  }
-  return new Set(records.map(({ bagId }) => bagId).filter((bagId) => named.has(bagId)))
 }

@@ -3,7 +3,6 @@ import { canPass, DriveError, isDriveError, type DriveErrorCode } from '../domai
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { DriveService } from '../service/drive-service.ts'
-import type { BagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { inTurns } from '../domain/turns.ts'
 import type { StoredListing } from '../state/listing-store.ts'

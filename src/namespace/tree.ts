@@ -21,7 +21,6 @@ export interface Tree {
 }
 
 export type { Entry } from './entry.ts'
-export { expireIntents } from './expire.ts'
 export { indexListing, type ListingIndex } from './listing-index.ts'
 
 type Overlay = ReadonlyMap<string, ReadonlyMap<string, Entry>>

@@ -99,6 +99,7 @@ export class DriveInProcess {
         holdMs: 60_000,
         folderSettleMs: 3_600_000,
         listingLagMs: 600_000,
+        usualLagMs: 100,
       },
     )
     later.drive = drive

@@ -86,6 +86,10 @@ const LISTINGS: readonly Pick<HostileRow, 'name' | 'answer' | 'onMount'>[] = [
     answer: { body: withRecord({ ...odd, size: '1'.repeat(200_000) }) },
   },
   {
+    name: 'a size of 200,000 digits and a letter',
+    answer: { body: withRecord({ ...odd, size: `${'1'.repeat(200_000)}x` }) },
+  },
+  {
     name: 'every record twice',
     answer: { body: (sound) => records(sound, JSON.parse(sound.toString()) as unknown[]) },
   },

@@ -95,7 +95,7 @@ describe('a drive that forgets finished changes', () => {
         kept ??= existsSync(path) ? readFileSync(path, 'utf8') : ''
     })
     await allForgotten()
-    expect(kept).toContain(bagId)
+    await expect.poll(() => kept).toContain(bagId)
   })
 
   it('forgets none while the listing cannot be kept', async () => {

@@ -3,18 +3,19 @@ import { describe, expect, test } from 'vitest'
 import type { BagId } from '../../../src/domain/ids.ts'
 import type { Intent, PutIntent } from '../../../src/domain/intent.ts'
 import type { BagRecord } from '../../../src/domain/record.ts'
-import { buildTree, expireIntents, indexListing } from '../../../src/namespace/tree.ts'
+import { expireIntents, findMissing, type Listed } from '../../../src/namespace/expire.ts'
+import { buildTree, indexListing } from '../../../src/namespace/tree.ts'
 import { bag, intentId, put, record, remove } from './builders.ts'
 
 const LAG = 600_000
-const listing = (startedAtMs: number, ...bags: readonly BagId[]) => ({
+const listing = (startedAtMs: number, ...bags: readonly BagId[]): Listed => ({
   startedAtMs,
-  records: bags.map((id) => record(id, 'a')),
+  index: indexListing(bags.map((id) => record(id, 'a'))),
 })
 const done = { phase: 'confirmed', confirmedAtMs: 100 } as const
 const finished = (number: number, bagId: BagId, rest: Partial<PutIntent> = {}): PutIntent =>
   put(number, 'a', { ...done, bagId, replacedAreDeleted: true, ...rest })
-const expired = (from: ReturnType<typeof listing>, ...intents: readonly Intent[]): unknown =>
+const expired = (from: Listed, ...intents: readonly Intent[]): unknown =>
   expireIntents(from, intents, LAG).map(({ id }) => id)
 
 describe('a confirmed put', () => {
@@ -45,6 +46,30 @@ describe('a confirmed put', () => {
   test('may have got the id of what it replaces', () => {
     const same = finished(1, bag(1), { replaces: [bag(1)] })
     expect(expired(listing(101, bag(1)), same)).toEqual([same.id])
+  })
+})
+
+describe('a put whose bag is missing in a later listing', () => {
+  const one = finished(1, bag(1), { replaces: [bag(2)] })
+  const missing = (from: Listed, ...intents: readonly Intent[]): unknown =>
+    findMissing(from, intents).map(({ bagId }) => bagId)
+  const goes = (from: Listed, ...intents: readonly Intent[]): unknown =>
+    expireIntents(from, intents, LAG, new Set([bag(1)])).map(({ id }) => id)
+
+  test('is asked for, and goes when it is gone', () => {
+    expect(missing(listing(101), one)).toEqual([bag(1)])
+    expect(goes(listing(101), one)).toEqual([one.id])
+  })
+
+  test('stays while what it replaces is listed: that must not come back', () => {
+    expect(goes(listing(101, bag(2)), one)).toEqual([])
+  })
+
+  test('is not asked for when the listing is older, has it, or something else took its place', () => {
+    expect(missing(listing(100), one)).toEqual([])
+    expect(missing(listing(101, bag(1)), one)).toEqual([])
+    expect(missing(listing(101), one, remove(2, [bag(1)]))).toEqual([])
+    expect(missing(listing(101), { ...one, phase: 'waiting' })).toEqual([])
   })
 })
 
@@ -134,7 +159,7 @@ test('what a listing within the lag makes go changes no name of the tree', () =>
   fc.assert(
     fc.property(someIntents, fc.uniqueArray(fc.nat(5)), (intents, listed) => {
       const records = listed.map((number): BagRecord => record(bag(number), nameOf(number)))
-      const gone = expireIntents({ records, startedAtMs: 2 }, intents, LAG)
+      const gone = expireIntents({ index: indexListing(records), startedAtMs: 2 }, intents, LAG)
       went += gone.length
       const rest = intents.filter((intent) => !gone.includes(intent))
       const shown = (left: readonly Intent[]): unknown =>
