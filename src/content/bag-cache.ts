@@ -94,7 +94,7 @@ export interface CacheStats {
 
 /**
  * The content of bags on this machine: one download per bag whoever reads it, readable while it
- * arrives, kept on disk within limits, and still there after a crash. See DESIGN "Reading", "Cache".
+ * arrives, kept on disk within limits, and still there after a crash. See docs/SEMANTICS.md, "Reading" and "The cache".
  */
 export class BagCache {
   readonly #dependencies: Omit<BagDependencies, 'retired'>

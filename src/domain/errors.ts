@@ -25,7 +25,7 @@ export type DriveErrorCode =
   | 'too-large'
   // content
   | 'corrupt'
-  // the service: statuses of interface.md part 7, and the lack of an answer
+  // the service: statuses of docs/SERVICE.md, and the lack of an answer
   | 'bad-request'
   | 'unauthorized'
   | 'forbidden'

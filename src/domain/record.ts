@@ -1,6 +1,6 @@
 import type { BagId } from './ids.ts'
 
-/** One record of the listing (interface.md part 2), as the drive uses it. */
+/** One record of the listing (docs/SERVICE.md), as the drive uses it. */
 export interface BagRecord {
   readonly bagId: BagId
   /** `filename`, unchanged; may hold anything, see domain/names.ts. */
@@ -12,7 +12,7 @@ export interface BagRecord {
   readonly description: string
 }
 
-/** The account of the token (interface.md part 2, user record). Sizes are in bytes. */
+/** The account of the token (docs/SERVICE.md). Sizes are in bytes. */
 export interface Account {
   readonly uid: string
   readonly spaceLeft: number

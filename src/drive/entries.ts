@@ -47,7 +47,7 @@ export class Entries {
     })
   }
 
-  /** Makes sure the listing is as new as DESIGN "Freshness" wants; throws when there is none at all. */
+  /** Makes sure the listing is as new as its time to live wants; throws when there is none at all. */
   async fresh(): Promise<void> {
     this.#noteFresh(await this.#deps.listing.fresh())
   }

@@ -37,7 +37,7 @@ const IN_DOUBT = new DriveError('bad-answer', 'What came may not be the content.
 const TRUSTED_MS = 1_100
 
 /**
- * Whether a bag is a file or a folder, which its record does not say (DESIGN "Kinds"): what is known,
+ * Whether a bag is a file or a folder, which its record does not say: what is known,
  * else the head of its download. Until that is here it counts as a file.
  */
 export class Kinds {

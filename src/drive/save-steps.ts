@@ -1,5 +1,5 @@
 /**
- * What a name tells of its file (DESIGN "Saving from programs").
+ * What a name tells of its file.
  * - `junk`: works, but never leaves this machine
  * - `step`: a step of a save; held back until a rename publishes it, or for a while
  * - `trash`: a desktop's trash, refused

@@ -4,7 +4,7 @@ import type { DriveErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { ErrorWire } from '../service/wire.ts'
 
-/** Status and `type` of an error body (interface.md part 7); every other code is the server's own fault. */
+/** Status and `type` of an error body (docs/SERVICE.md); every other code is the server's own fault. */
 const REFUSALS: Partial<
   Record<DriveErrorCode, { readonly status: number; readonly type: string }>
 > = {

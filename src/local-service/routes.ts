@@ -21,7 +21,7 @@ export interface RouteDependencies {
   readonly extraRecords: () => readonly FileRecordWire[]
 }
 
-/** The seven endpoints of interface.md part 4. */
+/** The seven endpoints of docs/SERVICE.md. */
 export function addRoutes(app: FastifyInstance, deps: RouteDependencies): void {
   const { store } = deps
   app.post('/api/files/upload', (request, reply) => upload(store, 'file', request, reply))

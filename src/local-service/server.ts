@@ -18,7 +18,7 @@ import { Tokens, uidOf } from './tokens.ts'
 export type { ServiceEvent } from './exchange.ts'
 
 const DEFAULT_HOST = '127.0.0.1'
-/** The free allowance of interface.md part 8. */
+/** What an account of docs/SERVICE.md may hold for free, in bytes. */
 const DEFAULT_CAPACITY_BYTES = 1e9
 const KEEP_ALIVE_MS = 75_000
 /** Of bodies that are not uploads. */
@@ -57,7 +57,7 @@ export interface LocalService {
 }
 
 /**
- * Starts the service of interface.md on this machine, with its bags in a directory (see BagStore).
+ * Starts the service of docs/SERVICE.md on this machine, with its bags in a directory (see BagStore).
  * Rejects `usage` (settings), `locked` (another process has the directory), `busy` (the port is
  * taken), `not-permitted`, `local-io`, `local-disk-full`.
  */

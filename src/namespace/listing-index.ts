@@ -5,7 +5,7 @@ import { atOnce } from '../domain/turns.ts'
 import type { Candidate, Entry } from './entry.ts'
 import { countEntries, familyOf, nameFamily } from './family.ts'
 
-/** What is known of a bag's kind; see DESIGN, Kinds. */
+/** What is known of a bag's kind. */
 export type KindOf = (bagId: BagId) => BagFacts['kind']
 
 /** Most keys have one record; those are kept without an array around them. */

@@ -8,7 +8,7 @@ import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 const LONGEST_PAUSE_MS = 2_000
 
 /**
- * Looks for the bag of an upload whose answer was lost (DESIGN "Exactly once").
+ * Looks for the bag of an upload whose answer was lost.
  *
  * Asks the listing until one that was begun `listingLagMs` after the upload still lacks it; a
  * record of our name that was not there before is ours when its content is ours. Answers

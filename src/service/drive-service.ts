@@ -57,7 +57,7 @@ export interface Download {
 }
 
 /**
- * The seven endpoints of interface.md. Every rejection is a DriveError.
+ * The seven endpoints of docs/SERVICE.md. Every rejection is a DriveError.
  *
  * Uploads and deletes are repeated only while it is certain that the service did not carry them
  * out; otherwise they reject with `facts.answerLost`.

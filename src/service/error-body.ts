@@ -20,7 +20,7 @@ const errorBody = z.object({ detail: z.union([z.string(), z.array(problem), prob
 const PLACES = new Set(['body', 'query', 'path', 'header', 'cookie', 'form'])
 const LONGEST_WORDS = 300
 
-/** Reads the body of an answer that is not 2xx: the shape of interface.md, a plain `detail`, text, HTML or nothing. */
+/** Reads the body of an answer that is not 2xx: the shape of docs/SERVICE.md, a plain `detail`, text, HTML or nothing. */
 export function readErrorBody(text: string): ErrorWords {
   const json = parseJson(text)
   if (json === undefined) return fromText(text)

@@ -39,7 +39,7 @@ export interface HttpServiceDependencies {
 }
 
 /**
- * The service over HTTP (interface.md, with what field-notes know). Throws `usage` for settings
+ * The service over HTTP (docs/SERVICE.md). Throws `usage` for settings
  * that cannot be used; opens no connection until the first call.
  */
 export function createHttpService(

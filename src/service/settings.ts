@@ -1,6 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 
-/** The two headers that services take the token in (interface.md part 5, and clients in the field). */
+/** The two headers that services take the token in (docs/SERVICE.md). */
 export type AuthHeader = 'bearer' | 'x-authorization'
 
 export interface HttpServiceSettings {

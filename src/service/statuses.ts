@@ -19,7 +19,7 @@ const CODES: Readonly<Record<number, DriveErrorCode>> = {
   507: 'no-space',
 }
 
-/** What a status that is not 2xx means (interface.md part 7, and what proxies answer before a service). */
+/** What a status that is not 2xx means (docs/SERVICE.md, and what proxies answer before a service). */
 export function codeOfStatus(status: number): DriveErrorCode {
   const code = CODES[status]
   if (code !== undefined) return code

@@ -1,4 +1,4 @@
-/** The JSON of the service as interface.md writes it (parts 2 and 7). */
+/** The JSON of the service as docs/SERVICE.md writes it. */
 
 /** An element of `files_list`. */
 export interface FileRecordWire {
