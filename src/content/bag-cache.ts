@@ -1,6 +1,6 @@
+import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, copyFile, lstat, open, rename, rm } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
 import PQueue from 'p-queue'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
@@ -207,13 +207,34 @@ export class BagCache {
       const target = await open(path, 'wx', 0o600)
       isOurs = true
       try {
-        return await copyContent(reader, target, options)
+        return await copyContent(reader, (bytes) => target.writeFile(bytes), options)
       } finally {
         await target.close()
       }
     } catch (error) {
       if (isOurs) await rm(path, { force: true })
       throw toCopyError(error, path)
+    } finally {
+      reader.close()
+    }
+  }
+
+  /** Length and SHA-256 of all of a bag's content, which need not fit on the disk. */
+  async sumOf(
+    bagId: BagId,
+    options: CopyOptions = {},
+  ): Promise<{ readonly length: number; readonly sha256: string }> {
+    const reader = this.open(bagId, { fromStart: true })
+    const hash = createHash('sha256')
+    try {
+      const length = await copyContent(
+        reader,
+        (bytes) => {
+          hash.update(bytes)
+        },
+        options,
+      )
+      return { length, sha256: hash.digest('hex') }
     } finally {
       reader.close()
     }
@@ -385,7 +406,7 @@ async function cloneFile(from: string, to: string): Promise<number | undefined> 
 
 async function copyContent(
   reader: BagReader,
-  target: FileHandle,
+  write: (bytes: Uint8Array) => Promise<void> | void,
   options: CopyOptions,
 ): Promise<number> {
   const block = Buffer.allocUnsafe(COPY_BYTES)
@@ -393,7 +414,7 @@ async function copyContent(
   for (;;) {
     const count = await reader.read(block, copied, options.signal)
     if (count === 0) return copied
-    await target.writeFile(block.subarray(0, count))
+    await write(block.subarray(0, count))
     copied += count
     options.onProgress?.(copied)
   }

@@ -1,16 +1,24 @@
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
-import type { FileHandle } from 'node:fs/promises'
 
 const BUFFER_BYTES = 1024 * 1024
 /** From this size on bytes are written as they are: gathering them would cost more than it saves. */
 const LARGE_BYTES = 64 * 1024
 
+/** Where bytes go, in order; as a file handle it may take a part of them. */
+export interface ByteSink {
+  write(
+    bytes: Uint8Array,
+    offset: number,
+    length: number,
+  ): Promise<{ readonly bytesWritten: number }>
+}
+
 /** A file that is written from its start to its end, hashed as it goes. The handle is the caller's. */
 export class ArchiveFile {
   /** Bytes so far. */
   length = 0
-  readonly #handle: FileHandle
+  readonly #handle: ByteSink
   readonly #hash: Hash = createHash('sha256')
   readonly #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
   readonly #onWritten: (writtenBytes: number) => void
@@ -18,7 +26,7 @@ export class ArchiveFile {
   #written = 0
 
   /** `onWritten` is told how many bytes can be read from the file. */
-  constructor(handle: FileHandle, onWritten: (writtenBytes: number) => void = () => undefined) {
+  constructor(handle: ByteSink, onWritten: (writtenBytes: number) => void = () => undefined) {
     this.#handle = handle
     this.#onWritten = onWritten
   }

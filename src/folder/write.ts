@@ -1,7 +1,7 @@
 import { open, rm } from 'node:fs/promises'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { ahead } from './ahead.ts'
-import { ArchiveFile } from './archive-file.ts'
+import { ArchiveFile, type ByteSink } from './archive-file.ts'
 import { pack } from './pack.ts'
 import type { Packed } from './pack.ts'
 import type { Plan } from './plan.ts'
@@ -53,6 +53,19 @@ export async function writeArchive(
   } catch (error) {
     await rm(targetPath, { force: true })
     throw fromFileSystem(error, what)
+  }
+}
+
+/** As `writeArchive`, to a sink that keeps no file. */
+export async function streamArchive(
+  plan: Plan,
+  sink: ByteSink,
+  options: WriteArchiveOptions = {},
+): Promise<WrittenArchive> {
+  try {
+    return await writeEntries(plan, new ArchiveFile(sink, options.onWritten), options)
+  } catch (error) {
+    throw fromFileSystem(error, 'Packing the folder')
   }
 }
 

@@ -1,5 +1,5 @@
-import { rename, rm } from 'node:fs/promises'
-import { DriveError, isDriveError } from '../domain/errors.ts'
+import { access, rename, rm } from 'node:fs/promises'
+import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
@@ -10,7 +10,7 @@ import { Handover, isAllOf } from './handover.ts'
 import { sha256OfFile } from './hash.ts'
 import { findSent } from './lost-answer.ts'
 import { withoutFailure } from './schedule.ts'
-import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
+import type { PackedFolder, Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
 
 /** The file of an upload, and how it grows where it still does. */
@@ -18,6 +18,7 @@ interface Sent {
   readonly path: string
   readonly length: number
   readonly growth?: Growth
+  readonly pieces?: () => AsyncGenerator<Uint8Array>
 }
 
 /**
@@ -91,7 +92,9 @@ export class CarryOut {
    * packed, and may be confirmed by then.
    */
   async #stageContent(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
-    if (put.content.from === 'staged') return put
+    if (put.content.from === 'staged') {
+      return (await this.#isKept(put)) ? put : this.#packAnew(put, attempt)
+    }
     if (put.content.from === 'folder') return this.#packFolder(put, attempt)
     const { signal } = attempt
     const path = this.#deps.outbox.contentPath(put.id)
@@ -120,11 +123,67 @@ export class CarryOut {
     }
   }
 
-  /**
-   * Undefined for a folder that nothing is left in: it stays on this machine. A zip that can be sent while
-   * it is packed is confirmed already, unless that went wrong.
-   */
+  /** False for the zip of a folder that went straight to the service: this machine had no room for it. */
+  async #isKept(put: PutIntent): Promise<boolean> {
+    if (put.isFolder !== true || put.changes === undefined) return true
+    try {
+      await access(this.#deps.outbox.contentPath(put.id))
+      return true
+    } catch (error) {
+      if (systemErrorCode(error) === 'ENOENT') return false
+      throw fromFileSystem(error, 'Staged content cannot be read')
+    }
+  }
+
+  /** What is in such a zip is known by its sum; when the service does not have it, the folder is packed again. */
+  async #packAnew(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
+    const found = attempt.mayHaveArrived
+      ? await findSent(this.#deps, this.#settings, put, attempt)
+      : undefined
+    if (found !== undefined) return this.#confirm(put, found)
+    const again = await this.#updatePut(put, ({ changes }) => {
+      const { base, start = 0 } = changes ?? {}
+      const begun = { start, ...(base === undefined ? {} : { base }) }
+      return { content: { from: 'folder' }, changes: begun }
+    })
+    return this.#packFolder(again, attempt)
+  }
+
+  /** Undefined for a folder that nothing is left in: it stays on this machine. */
   async #packFolder(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
+    if (!this.#deps.outbox.isShort) {
+      try {
+        return await this.#packStaged(put, attempt)
+      } catch (error) {
+        if (!isDriveError(error, 'local-disk-full')) throw error
+      }
+    }
+    this.#deps.log.info({ intent: put.id }, 'No room for a zip: it goes straight to the service.')
+    return this.#packStraight(put, attempt)
+  }
+
+  /** Nothing of the zip is kept. The intent knows its sum before it is sent, and the changes stay until it is stored. */
+  async #packStraight(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
+    const { outbox, folders, clock } = this.#deps
+    const path = outbox.contentPath(put.id)
+    const packed = await folders.pack(put, path, {
+      signal: attempt.signal,
+      isStraight: true,
+      onGrowing: () => undefined,
+    })
+    if (packed?.pieces === undefined) return undefined
+    const { length, pieces } = packed
+    const staged = await this.#packed(put, packed, { sentAtMs: clock.now() })
+    if (!isSentAs(staged, put))
+      throw new DriveError('busy', 'The folder was changed while it was sent.')
+    return this.#names.run(put.name, async () => {
+      const bagId = await this.#upload(staged, { path, length, pieces }, attempt)
+      return this.#confirm(staged, bagId)
+    })
+  }
+
+  /** A zip that can be sent while it is packed is confirmed already, unless that went wrong. */
+  async #packStaged(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
     const early = new EarlyUpload(
       ({ path, length }, growth, released) =>
         this.#names.run(put.name, async () => {
@@ -154,9 +213,15 @@ export class CarryOut {
       },
     })
     if (packed === undefined) return undefined
+    return this.#packed(put, packed, early.isUnderWay ? { sentAtMs: clock.now() } : {})
+  }
+
+  async #packed(
+    put: PutIntent,
+    { length, sha256, operations, mtimeMs }: PackedFolder,
+    sent: Pick<PutIntent, 'sentAtMs'>,
+  ): Promise<PutIntent> {
     this.#step('folder.packed')
-    const { length, sha256, operations, mtimeMs } = packed
-    const sent = early.isUnderWay ? { sentAtMs: clock.now() } : {}
     return this.#updatePut(put, (latest) => ({
       ...sent,
       mtimeMs,
@@ -175,7 +240,7 @@ export class CarryOut {
 
   async #upload(put: PutIntent, what: Sent, attempt: Try): Promise<BagId> {
     const { service, clock } = this.#deps
-    const { path, length, growth } = what
+    const { path, length, growth, pieces } = what
     this.#step('upload.begin')
     try {
       const upload = put.isFolder === true ? service.uploadFolder : service.uploadFile
@@ -184,6 +249,7 @@ export class CarryOut {
         {
           ...{ path, length },
           ...(growth === undefined ? {} : { growth }),
+          ...(pieces === undefined ? {} : { pieces }),
           name: put.name,
           description: put.description,
         },

@@ -1,8 +1,6 @@
-import { rm } from 'node:fs/promises'
 import type { BagId } from '../domain/ids.ts'
 import type { PutIntent } from '../domain/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
-import { sha256OfFile } from './hash.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 
 const LONGEST_PAUSE_MS = 2_000
@@ -71,15 +69,7 @@ async function isOurs(
   if (intent.content.from !== 'staged') return false
   const known = deps.facts.get(bagId)?.sha256
   if (known !== undefined) return known === intent.content.sha256
-  const copy = `${deps.outbox.contentPath(intent.id)}.candidate`
-  try {
-    await rm(copy, { force: true })
-    const length = await deps.content.copyTo(bagId, copy, { signal })
-    return (
-      length === intent.content.length &&
-      (await sha256OfFile(copy, signal)) === intent.content.sha256
-    )
-  } finally {
-    await rm(copy, { force: true })
-  }
+  // Not by a copy: the disk may be full.
+  const { length, sha256 } = await deps.content.sumOf(bagId, { signal })
+  return length === intent.content.length && sha256 === intent.content.sha256
 }

@@ -26,12 +26,29 @@ export interface ContentPort {
   adopt(bagId: BagId, path: string, length: number): Promise<void>
   /** Writes the whole content of a bag to a new file; resolves with its length in bytes. */
   copyTo(bagId: BagId, path: string, options?: { signal?: AbortSignal }): Promise<number>
+  /** Of the whole content of a bag, which need not fit on the disk. */
+  sumOf(
+    bagId: BagId,
+    options?: { signal?: AbortSignal },
+  ): Promise<{ readonly length: number; readonly sha256: string }>
 }
 
 /** Content that is being written, and will have `length` bytes. */
 export interface GrowingContent extends Pick<Growth, 'reached'> {
   readonly path: string
   readonly length: number
+}
+
+/** The zip of a folder. */
+export interface PackedFolder {
+  readonly length: number
+  readonly sha256: string
+  /** How many changes are in it. */
+  readonly operations: number
+  /** The folder's own time. */
+  readonly mtimeMs: number
+  /** Of a zip that is not kept on this machine. */
+  readonly pieces?: () => AsyncGenerator<Uint8Array>
 }
 
 /** What the uploader needs of folders. */
@@ -48,8 +65,10 @@ export interface FolderPort {
       readonly signal: AbortSignal
       /** Told of a zip that can be sent while it is packed. */
       readonly onGrowing: (zip: GrowingContent) => void
+      /** Writes nothing: `pieces` makes the zip each time it is sent. */
+      readonly isStraight?: boolean
     },
-  ): Promise<{ length: number; sha256: string; operations: number; mtimeMs: number } | undefined>
+  ): Promise<PackedFolder | undefined>
   /**
    * Told when the zip is stored as a bag and the old one is deleted. True when the folder changed
    * since it was packed: the intent collects changes to the new bag then.

@@ -17,6 +17,8 @@ export interface UploadSource {
   /** Name as the service gets it, raw UTF-8. */
   readonly name: string
   readonly description: string
+  /** The content, where it is in no file; made anew for each time it is sent. */
+  readonly pieces?: () => AsyncGenerator<Uint8Array>
   /** Of a file that is still being written. Without its last bytes, no service can take an upload for whole. */
   readonly growth?: Growth
 }

@@ -14,6 +14,8 @@ export interface UploadForm {
   readonly contentType: string
   readonly description: string
   readonly growth?: Growth
+  /** In place of what is in the file. */
+  readonly pieces?: () => AsyncGenerator<Uint8Array>
 }
 
 /** A form whose file is open. `close` must be called. */
@@ -32,7 +34,8 @@ const SLICE_BYTES = 64 * 1024
 /** Opens the file of an upload. Rejects `local-io` when it is not there; its body, when it has another length. */
 export async function openForm(form: UploadForm): Promise<OpenForm> {
   const what = `Reading ${form.path}`
-  const file = await open(form.path, 'r').catch((error: unknown) => {
+  const opening = form.pieces === undefined ? open(form.path, 'r') : undefined
+  const file = await opening?.catch((error: unknown) => {
     throw fromFileSystem(error, what)
   })
   const boundary = `bagfs-${randomBytes(16).toString('hex')}`
@@ -43,10 +46,10 @@ export async function openForm(form: UploadForm): Promise<OpenForm> {
       const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
       return {
         length: head.length + form.length + tail.length,
-        pieces: () => pieces(form, file, { head, tail, onProgress }),
+        pieces: () => framed(form, file, { head, tail, onProgress }),
       }
     },
-    close: () => file.close(),
+    close: async () => file?.close(),
   }
 }
 
@@ -56,30 +59,40 @@ interface Frame {
   readonly onProgress: (sentBytes: number) => void
 }
 
-async function* pieces(
+async function* framed(
   form: UploadForm,
-  file: FileHandle,
+  file: FileHandle | undefined,
   { head, tail, onProgress }: Frame,
 ): AsyncGenerator<{ bytes: Uint8Array; isLast: boolean }> {
-  const { growth } = form
-  if (growth === undefined) await checkLength(form, file)
+  if (file !== undefined && form.growth === undefined) await checkLength(form, file)
+  const blocks = file === undefined ? form.pieces?.() : blocksOf(form, file)
   onProgress(0)
   yield { bytes: head, isLast: false }
   let sent = 0
-  while (sent < form.length) {
-    const end = Math.min(sent + BLOCK_BYTES, form.length)
-    await growth?.reached(end)
-    if (end === form.length) await growth?.released()
-    const block = await readBlock(form, file, sent)
+  for await (const block of blocks ?? []) {
     for (let at = 0; at < block.length; at += SLICE_BYTES) {
       const bytes = block.subarray(at, at + SLICE_BYTES)
+      if (sent + bytes.length > form.length) throw changed(form, sent + bytes.length)
       yield { bytes, isLast: false }
       sent += bytes.length
       onProgress(sent)
     }
   }
-  await checkLength(form, file)
+  if (sent !== form.length) throw changed(form, sent)
   yield { bytes: tail, isLast: true }
+}
+
+async function* blocksOf(form: UploadForm, file: FileHandle): AsyncGenerator<Uint8Array> {
+  const { growth } = form
+  for (let position = 0; position < form.length;) {
+    const end = Math.min(position + BLOCK_BYTES, form.length)
+    await growth?.reached(end)
+    if (end === form.length) await growth?.released()
+    const block = await readBlock(form, file, position)
+    yield block
+    position += block.length
+  }
+  await checkLength(form, file)
 }
 
 async function readBlock(form: UploadForm, file: FileHandle, position: number): Promise<Buffer> {

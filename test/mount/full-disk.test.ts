@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMountSmallDisk } from '../support/fuse.ts'
 import { Bench, type MountedDrive, type Outcome } from '../support/mounted-drive.ts'
 import { fillDisk } from '../support/small-disk.ts'
+import { unpackFolder } from '../support/unpacked.ts'
 
 const MEBIBYTE = 2 ** 20
 const LONG = { timeout: 60_000, interval: 200 }
@@ -117,4 +118,26 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
     expect(await sumsAtService()).toEqual(Object.fromEntries(left))
     await next.leave()
   })
+
+  it.each([{ crashAt: 'no.step' }, { crashAt: 'upload.begin' }, { crashAt: 'upload.answered' }])(
+    'lets a folder go straight to the service, once, when its zip has no room (killed at $crashAt)',
+    async ({ crashAt }) => {
+      const drive = await bench.mountKilledAt(crashAt, '--folder-settle', '1h')
+      await drive.sh('mkdir F; head -c 14000000 /dev/urandom > F/large.jpg; seq 300000 > F/text')
+      const sum = await drive.sh('cd F; sha256sum *')
+      const synced = await bagfs('sync')
+      if (crashAt === 'no.step') expect(synced).toMatchObject({ code: 0, stderr: '' })
+      else await drive.kill()
+      const next = crashAt === 'no.step' ? drive : await bench.mount()
+      expect((await bagfs('sync')).code).toBe(0)
+      await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+      expect(bench.service.uploads()).toHaveLength(1)
+      expect(await next.sh('cd F; sha256sum *')).toBe(sum)
+      expect(`${drive.log}${next.log}`).toContain('goes straight to the service')
+      const target = join(bench.dir, 'unpacked')
+      await unpackFolder(bench.service, 'F', target)
+      expect(`${(await execa('bash', ['-c', 'sha256sum *'], { cwd: target })).stdout}\n`).toBe(sum)
+      await next.leave()
+    },
+  )
 })

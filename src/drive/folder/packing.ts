@@ -13,6 +13,7 @@ import { writeArchive } from '../../folder/write.ts'
 import { classifyName } from '../save-steps.ts'
 import type { Folder } from './folder.ts'
 import { GrowingZip } from './growing-zip.ts'
+import { measureStraight, type StraightZip } from './straight-zip.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
 import { closedContent, itemsOf, type DirectoryItem, type FileItem, type Item } from './items.ts'
 
@@ -20,6 +21,8 @@ import { closedContent, itemsOf, type DirectoryItem, type FileItem, type Item } 
 export interface Packed {
   readonly length: number
   readonly sha256: string
+  /** Of a zip that is not kept on this machine. */
+  readonly pieces?: StraightZip['pieces']
 }
 
 /** What went into a zip, so that the tree can be led to it once the service has it. */
@@ -111,14 +114,17 @@ export interface PackOptions {
   readonly signal: AbortSignal
   /** Told of a zip whose length is known before it is written, once its file is there. */
   readonly onGrowing?: (zip: GrowingZip) => void
+  /** True when this machine has no room for the zip: nothing is written then. */
+  readonly isStraight?: boolean
 }
 
 /** Writes the zip; whole or not at all. Staged files are pinned by the caller meanwhile. */
 export async function pack(
   plan: readonly PlanItem[],
   path: string,
-  { signal, onGrowing }: PackOptions,
+  { signal, onGrowing, isStraight }: PackOptions,
 ): Promise<Packed> {
+  if (isStraight === true) return measureStraight(plan, signal)
   const partial = `${path}.partial`
   await rm(partial, { force: true })
   const expected =
