@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto'
-import { statSync, unlinkSync } from 'node:fs'
+import { statfsSync, statSync, unlinkSync } from 'node:fs'
 import { open, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
@@ -38,7 +38,7 @@ export class Reserve {
 
   /** True while the room is given away: what is free on the disk is meant for sending. */
   get isOut(): boolean {
-    return this.#isOut
+    return this.#isOut && !hasPlenty(this.#dir)
   }
 
   /** Bytes that seem free on the disk and are not, because the reserve is to be made of them. */
@@ -146,6 +146,12 @@ async function append(path: string, bytes: number): Promise<void> {
   } catch (error) {
     throw fromFileSystem(error, 'No room can be kept on the local disk')
   }
+}
+
+/** Room may have come since it was last looked for: for the reserve, and as much again. */
+function hasPlenty(dir: string): boolean {
+  const { bavail, bsize } = statfsSync(dir)
+  return bavail * bsize >= 2 * RESERVE_BYTES
 }
 
 function sizeIn(dir: string): number {
