@@ -2,7 +2,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { askContent, askOutbox, askStatus } from '../control/client.ts'
-import type { OutboxItem } from '../control/protocol.ts'
+import type { DriveStatus, OutboxItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -17,6 +17,8 @@ import type { DrivePlace } from './drive-places.ts'
 /** The outbox of one account, as `bagfs outbox` uses it. Ids may be names. */
 export interface OutboxAccess {
   list(): Promise<readonly OutboxItem[]>
+  /** Directories of changes that could not be read. */
+  damaged(): Promise<readonly string[]>
   /** All that failed, without ids. */
   retry(ids: readonly string[]): Promise<readonly OutboxItem[]>
   discard(ids: readonly string[]): Promise<readonly OutboxItem[]>
@@ -34,12 +36,14 @@ export async function withOutbox<Result>(
 }
 
 function overSocket(socketPath: string): OutboxAccess {
+  const status = async (): Promise<DriveStatus> => {
+    const answer = await askStatus(socketPath)
+    if (answer === undefined) throw new DriveError('unavailable', 'The drive has left.')
+    return answer
+  }
   return {
-    list: async () => {
-      const status = await askStatus(socketPath)
-      if (status === undefined) throw new DriveError('unavailable', 'The drive has left.')
-      return status.outbox
-    },
+    list: async () => (await status()).outbox,
+    damaged: async () => (await status()).damaged,
     retry: (ids) => askOutbox(socketPath, 'retry', ids),
     discard: (ids) => askOutbox(socketPath, 'discard', ids),
     content: (id) => askContent(socketPath, id),
@@ -51,6 +55,7 @@ function onDisk(stateDir: string, log: Logger): OutboxAccess {
   const dir = join(stateDir, 'outbox')
   return {
     list: async () => listItems((await readOutbox(dir)).intents),
+    damaged: async () => (await readOutbox(dir)).damaged,
     content: async (wanted) => openStaged(await readOutbox(dir), wanted),
     retry: (ids) =>
       locked(stateDir, log, async (outbox) => {

@@ -18,7 +18,7 @@ import {
 import { createLogger } from './logging.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
-import { describeItem } from './status-words.ts'
+import { describeDamaged, describeItem } from './status-words.ts'
 
 type Verb = (typeof VERBS)[number]
 
@@ -26,6 +26,13 @@ interface Flags extends PlaceFlags {
   readonly to?: string
   readonly yes?: boolean
   readonly json?: boolean
+}
+
+/** What one outbox holds. */
+interface Listed {
+  readonly place: string
+  readonly items: readonly OutboxItem[]
+  readonly damaged: readonly string[]
 }
 
 const VERBS = ['list', 'retry', 'save', 'discard'] as const
@@ -67,23 +74,27 @@ class OutboxCommand {
   }
 
   async #list(places: readonly DrivePlace[], ids: readonly string[]): Promise<void> {
-    const listed = []
+    const listed: Listed[] = []
     for (const place of places) {
-      const items = await this.#with(place, (outbox) => outbox.list())
-      listed.push({ place: titleOf(place), items: items.filter(isMeantBy(ids)) })
+      const { items, damaged } = await this.#with(place, async (outbox) => ({
+        items: (await outbox.list()).filter(isMeantBy(ids)),
+        damaged: ids.length > 0 ? [] : await outbox.damaged(),
+      }))
+      listed.push({ place: titleOf(place), items, damaged })
     }
-    const count = listed.reduce((sum, { items }) => sum + items.length, 0)
+    const count = listed.reduce((sum, each) => sum + each.items.length + each.damaged.length, 0)
     if (ids.length > 0 && count === 0) throw nothingCalled(ids)
     if (this.#flags.json === true) this.#output.json(listed)
     else if (count === 0) this.#output.note('The outbox is empty: everything is stored.')
-    else for (const { place, items } of listed) this.#print(place, items)
+    else for (const each of listed) this.#print(each)
   }
 
-  #print(place: string, items: readonly OutboxItem[]): void {
-    if (items.length === 0) return
+  #print({ place, items, damaged }: Listed): void {
+    if (items.length + damaged.length === 0) return
     this.#output.line(`${place}:`)
     const now = systemClock.now()
     for (const item of items) this.#output.line(`  ${item.id}  ${describeItem(item, now)}`)
+    for (const path of damaged) this.#output.line(`  ${describeDamaged(path)}`)
   }
 
   async #change(

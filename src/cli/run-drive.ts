@@ -106,6 +106,10 @@ async function build(
     maxBytes: Math.ceil(settings.cacheBytes / INFLATED_SHARE),
     room: cache.room,
   })
+  releases.add('inflated content', () => {
+    inflated.close()
+    return Promise.resolve()
+  })
   const uploader = new Uploader(
     { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...asked(later) },
     { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },

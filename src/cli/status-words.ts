@@ -13,6 +13,7 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
     `Outbox:   ${summarise(status.outbox)}`,
     ...status.outbox.map((item) => `  ${describeItem(item, nowMs)}`),
     ...(status.conflicts ?? []).map((conflict) => `Conflict: ${describeConflict(conflict)}`),
+    ...status.damaged.map((path) => `Damaged:  ${describeDamaged(path)}`),
   ]
   return lines.map((line) => `${line}\n`).join('')
 }
@@ -62,6 +63,11 @@ function summarise(items: readonly OutboxItem[]): string {
   if (stuck > 0)
     parts.push(`${stuck} failed and ${stuck === 1 ? 'waits' : 'wait'} for you (bagfs outbox)`)
   return `${parts.join(', ')}.`
+}
+
+/** `changes that could not be read are kept in /...` */
+export function describeDamaged(path: string): string {
+  return `changes that could not be read are kept in ${path}`
 }
 
 /** True for what the service is to get; junk of desktops stays here on purpose. */

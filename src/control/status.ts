@@ -9,7 +9,7 @@ import type { DriveStatus } from './protocol.ts'
 
 /** What a running drive is asked for its status. */
 export interface StatusDeps {
-  readonly outbox: { intents(): readonly Intent[] }
+  readonly outbox: { intents(): readonly Intent[]; damaged(): readonly string[] }
   readonly uploader: Sending
   readonly listing: { status(): ListingStatus }
   readonly cache: { stats(): CacheStats }
@@ -42,5 +42,6 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     }),
     outbox: [...listItems(deps.outbox.intents(), deps.uploader)],
     conflicts: deps.conflicts().map(({ name, other, atMs }) => ({ name, other, atMs })),
+    damaged: [...deps.outbox.damaged()],
   }
 }

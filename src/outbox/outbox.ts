@@ -117,6 +117,19 @@ export class Outbox {
     )
   }
 
+  /**
+   * Makes a directory beside the intent, which stays: `fill` puts there what of it could not be read.
+   * On disk when it resolves.
+   */
+  async setAside(id: IntentId, fill: (path: string) => Promise<void>): Promise<void> {
+    const path = await placeAside(this.#dir, id)
+    await mkdir(path, { mode: 0o700 })
+    await fill(path)
+    await syncDirectory(path)
+    await syncDirectory(this.#dir)
+    this.#damaged.push(path)
+  }
+
   /** Directories of intents that could not be read; their content may still be in them. */
   damaged(): readonly string[] {
     return this.#damaged

@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm, truncate } from 'node:fs/promises'
+import { link, mkdir, readdir, rm, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
@@ -7,6 +7,7 @@ import type { PutIntent } from '../../domain/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
+import { syncDirectory, writeFileAtomic } from '../../state/atomic-file.ts'
 import type { Entries } from '../entries.ts'
 import type { FileNode } from '../nodes.ts'
 import { collecting } from './folder-intents.ts'
@@ -37,6 +38,8 @@ interface ChangedTree {
 
 /** A folder that never rests is packed this often all the same. */
 const LONGEST_MS = 60_000
+/** A line that stands for one which is in the zip, and damaged. */
+const NO_CHANGE: Operation = { op: 'attributes', path: '' }
 /** Whether it rests is looked at no more often than this. */
 const MOST_OFTEN_MS = 50
 
@@ -79,12 +82,38 @@ export class FolderWork {
     this.#journal?.close()
     this.#id = intent.id
     const path = this.#path('journal.jsonl')
-    const { operations, wholeBytes } = await readJournal(path)
+    const { operations, wholeBytes, damaged } = await readJournal(path)
     await mkdir(this.filesDir, { recursive: true, mode: 0o700 })
+    if (damaged.length > 0) await this.#setAside(intent, operations, damaged)
     this.#journal = Journal.open(path, operations.length)
     await truncate(path, wholeBytes)
     await this.#clearFiles(operations)
-    return operations.slice(intent.changes?.start ?? 0)
+    const { start = 0, packed = start } = intent.changes ?? {}
+    // Later changes are counted on from what the zip has.
+    while (this.#journal.count < packed) this.#journal.append(NO_CHANGE)
+    return operations.slice(start)
+  }
+
+  /** What a damaged line hides is kept for a person: the rest of the journal, and content only it may name. */
+  async #setAside(
+    { id, name }: PutIntent,
+    operations: readonly Operation[],
+    damaged: Buffer,
+  ): Promise<void> {
+    const named = new Set(operations.flatMap(filesOf))
+    await this.#deps.outbox.setAside(id, async (aside) => {
+      await writeFileAtomic(join(aside, 'journal.jsonl'), damaged, { durable: true })
+      const files = join(aside, 'files')
+      await mkdir(files, { mode: 0o700 })
+      for (const file of await readdir(this.filesDir)) {
+        if (!named.has(file)) await link(join(this.filesDir, file), join(files, file))
+      }
+      await syncDirectory(files)
+    })
+    this.#deps.log.error(
+      { intent: id, folder: name },
+      'Changes of a folder are damaged; set aside.',
+    )
   }
 
   /** Content that no journal names was promised to nobody; nothing of it may get into new content. */

@@ -119,25 +119,48 @@ export class Journal {
   }
 }
 
-/**
- * Reads a journal. A last line without its end was cut by a kill and was promised to nobody; it is
- * left out, and `wholeBytes` tells where the journal is to be cut before more is appended.
- */
-export async function readJournal(
-  file: string,
-): Promise<{ readonly operations: readonly Operation[]; readonly wholeBytes: number }> {
-  const text = await readIfThere(file)
-  const end = text.lastIndexOf('\n') + 1
-  const lines = text.slice(0, end).split('\n').slice(0, -1)
-  const operations = lines.map((line) => operation.parse(JSON.parse(line)))
-  return { operations, wholeBytes: Buffer.byteLength(text.slice(0, end)) }
+/** What a journal on disk tells. */
+export interface StoredJournal {
+  /** Up to the first line that is damaged. */
+  readonly operations: readonly Operation[]
+  /** Where the journal is to be cut before more is appended. */
+  readonly wholeBytes: number
+  /** The first damaged line and what follows it; empty when all is sound. */
+  readonly damaged: Buffer
 }
 
-async function readIfThere(file: string): Promise<string> {
+/**
+ * Reads a journal. A last line without its end was cut by a kill and was promised to nobody; it is
+ * left out.
+ */
+export async function readJournal(file: string): Promise<StoredJournal> {
+  const bytes = await readIfThere(file)
+  const whole = bytes.subarray(0, bytes.lastIndexOf('\n') + 1)
+  const operations: Operation[] = []
+  let wholeBytes = 0
+  for (let end = whole.indexOf('\n'); end >= 0; end = whole.indexOf('\n', wholeBytes)) {
+    const known = parseLine(whole.subarray(wholeBytes, end))
+    if (known === undefined) break
+    operations.push(known)
+    wholeBytes = end + 1
+  }
+  return { operations, wholeBytes, damaged: whole.subarray(wholeBytes) }
+}
+
+/** Undefined for a line that is none of ours. */
+function parseLine(line: Buffer): Operation | undefined {
   try {
-    return await readFile(file, 'utf8')
+    return operation.safeParse(JSON.parse(line.toString())).data
+  } catch {
+    return undefined
+  }
+}
+
+async function readIfThere(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file)
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return ''
+    if (systemErrorCode(error) === 'ENOENT') return Buffer.alloc(0)
     throw fromFileSystem(error, 'The journal of a folder cannot be read')
   }
 }

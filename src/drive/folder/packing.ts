@@ -126,13 +126,14 @@ export async function pack(
 ): Promise<Packed> {
   if (isStraight === true) return measureStraight(plan, signal)
   const partial = `${path}.partial`
+  const bounds = { signal, maxBytes: mostBytes(plan) }
   await rm(partial, { force: true })
   const expected =
     onGrowing !== undefined && isWorthMeasuring(plan)
       ? await measureArchive(plan, signal)
       : undefined
   if (onGrowing === undefined || expected === undefined) {
-    return placed(await writeArchive(plan, partial, { signal }), partial, path)
+    return placed(await writeArchive(plan, partial, bounds), partial, path)
   }
   const zip = new GrowingZip(partial, expected)
   let isTold = false
@@ -142,11 +143,30 @@ export async function pack(
     isTold = true
   }
   try {
-    return await placed(await writeArchive(plan, partial, { signal, onWritten }), partial, path)
+    return await placed(await writeArchive(plan, partial, { ...bounds, onWritten }), partial, path)
   } finally {
     zip.noteEnd()
   }
 }
+
+/** An honest zip is no longer: entries of a hostile one may share their bytes, and be copied each. */
+function mostBytes(plan: readonly PlanItem[]): number {
+  const archives = new Set<Archive>()
+  let bytes = 0
+  for (const item of plan) {
+    bytes += ENTRY_BYTES + 3 * Buffer.byteLength(item.path)
+    if (item.type !== 'file') continue
+    if (item.content.from === 'archive') archives.add(item.content.archive)
+    else bytes += item.content.length * (1 + DEFLATE_OVERHEAD)
+  }
+  for (const { source } of archives) bytes += source.length
+  return Math.ceil(bytes)
+}
+
+/** What the headers of an entry take at most, beside its name. */
+const ENTRY_BYTES = 1024
+/** Deflated data can be a little longer than its content. */
+const DEFLATE_OVERHEAD = 0.01
 
 async function placed({ length, sha256 }: Packed, partial: string, path: string): Promise<Packed> {
   await rename(partial, path)
