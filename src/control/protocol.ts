@@ -81,8 +81,8 @@ export const driveStatus = z.object({
    * A drive of an earlier version does not tell.
    */
   conflicts: optional(z.array(z.object({ name: z.string(), other: z.string(), atMs: z.number() }))),
-  /** Directories of changes that could not be read and were set aside. */
-  damaged: z.array(z.string()),
+  /** Directories of changes that could not be read and were set aside; older drives do not tell. */
+  damaged: z.array(z.string()).default([]),
 })
 
 const unreadable = z.object({ bagId: z.string(), reason: z.string() })
