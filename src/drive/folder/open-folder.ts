@@ -46,6 +46,9 @@ interface OpenFolderSettings extends WorkSettings {
   readonly listingLagMs: number
 }
 
+/** How often large content that is written again is made safe again. */
+const ROUNDS = 20
+
 /** One folder of the root that somebody has looked into or changed. */
 export class OpenFolder {
   readonly folder: Folder
@@ -174,10 +177,8 @@ export class OpenFolder {
     options: PackOptions,
   ): Promise<(Packed & { readonly operations: number; readonly mtimeMs: number }) | undefined> {
     const id = this.work.id
-    await this.#closeTorn()
-    const taken = await this.#inTurn(async () => {
+    const taken = await this.#whole(async () => {
       this.#release()
-      this.#refuseTorn()
       const intent = id === undefined ? undefined : this.#deps.outbox.get(id)
       if (intent?.kind !== 'put' || (await this.#isUnchanged(intent))) return undefined
       const { plan, snapshot } = takeSnapshot(this.folder)
@@ -202,17 +203,20 @@ export class OpenFolder {
     }
   }
 
-  /** Large content that is written in place must not be packed half way: it is made safe as it is now. */
-  async #closeTorn(): Promise<void> {
-    for (const { item, content } of unclosedOf(this.folder)) {
-      if (content.isTorn) await this.files.persist(item, { closes: true })
+  /**
+   * Runs a task in turn while no large content is written in place, which must not be packed half way:
+   * it is made safe as it is now. Rejects `busy` when a program writes on and on.
+   */
+  async #whole<Result>(task: () => Promise<Result>): Promise<Result> {
+    const torn = () => unclosedOf(this.folder).filter(({ content }) => content.isTorn)
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const { item } of torn()) await this.files.persist(item, { closes: true })
+      const done = await this.#inTurn(async () =>
+        torn().length > 0 ? undefined : { result: await task() },
+      )
+      if (done !== undefined) return done.result
     }
-  }
-
-  #refuseTorn(): void {
-    const torn = unclosedOf(this.folder).find(({ content }) => content.isTorn)
-    if (torn === undefined) return
-    throw new DriveError('busy', `"${torn.item.name}" is being written.`)
+    throw new DriveError('busy', 'A file of the folder is being written all the time.')
   }
 
   /**
