@@ -237,7 +237,7 @@ export class RootFiles implements Subtree {
     const target = this.#deps.entries.resolve(newName)
     const isFolder = this.#deps.kinds.isFolder(node.entry)
     if (target !== node) await this.checkReplacement(target, isFolder)
-    const before = { name: node.name, serviceName: node.serviceName }
+    const before = { name: node.name, serviceName: node.serviceName, entry: node.entry }
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.rename(node, newName),
     )
@@ -251,12 +251,16 @@ export class RootFiles implements Subtree {
     }
   }
 
-  /** Open files of a rename that was taken back are under their old name again. */
-  #takeBackName(node: FileNode, before: Pick<FileNode, 'name' | 'serviceName'>): void {
+  /** Open files of a rename that was taken back are what they were before it. */
+  #takeBackName(
+    node: FileNode,
+    { name, serviceName, entry }: Pick<FileNode, 'name' | 'serviceName' | 'entry'>,
+  ): void {
     const { nodes, entries } = this.#deps
-    if (before.name === undefined || nodes.named(before.name) !== undefined) return
-    nodes.rename(node, before.name, before.serviceName)
-    entries.resolve(before.name)
+    if (name === undefined || nodes.named(name) !== undefined) return
+    nodes.rename(node, name, serviceName)
+    node.entry = entry
+    entries.resolve(name)
   }
 
   /** A folder may only take the place of an empty folder, a file only that of a file. */

@@ -107,4 +107,26 @@ describe.runIf(canMount())('bags that new content takes the place of', () => {
     )
     expect(names).toEqual(['folder', ...docs, ...TARGETS.map(({ name }) => elsewhere(name))].sort())
   })
+
+  it('and the file itself stay as they were when a rename is refused, also for programs that write them', async () => {
+    const drive = await prepare(MODES.through)
+    for (const name of ['doc-write-open', 'write-open']) {
+      open.push(await OpenFile.open(`${drive.path}/${name}`, 'os.O_RDWR'))
+    }
+    const lift = bench.service.proxy.add({
+      match: { method: 'POST' },
+      fault: { answer: REFUSALS['a refusal (422)'] },
+    })
+    const { stderr } = await drive.fails('mv -f doc-write-open write-open')
+    expect(stderr).toContain('Input/output error')
+    lift()
+    const [doc, taken] = open
+    expect(await doc?.writeAt(0, 'DOC')).toBe('ok 3')
+    expect(await doc?.close()).toBe('ok None')
+    expect(await drive.sh('cat doc-write-open write-open')).toBe('DOC-write-open\nwrite-open\n')
+    expect(await taken?.close()).toBe('ok None')
+    expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    expect((await bench.service.contentOf('doc-write-open')).toString()).toBe('DOC-write-open\n')
+    expect((await bench.service.contentOf('write-open')).toString()).toBe('write-open\n')
+  })
 })
