@@ -207,7 +207,8 @@ export class BagCache {
       const target = await open(path, 'wx', 0o600)
       isOurs = true
       try {
-        return await copyContent(reader, (bytes) => target.writeFile(bytes), options)
+        const sum = this.#dependencies.facts.get(bagId)?.sha256
+        return await copyContent(reader, (bytes) => target.writeFile(bytes), { ...options, sum })
       } finally {
         await target.close()
       }
@@ -232,7 +233,7 @@ export class BagCache {
         (bytes) => {
           hash.update(bytes)
         },
-        options,
+        { ...options, sum: undefined },
       )
       return { length, sha256: hash.digest('hex') }
     } finally {
@@ -404,20 +405,26 @@ async function cloneFile(from: string, to: string): Promise<number | undefined> 
   }
 }
 
+/** Content that went through a window was never whole, so its sum is taken here. */
 async function copyContent(
   reader: BagReader,
   write: (bytes: Uint8Array) => Promise<void> | void,
-  options: CopyOptions,
+  options: CopyOptions & { readonly sum: string | undefined },
 ): Promise<number> {
   const block = Buffer.allocUnsafe(COPY_BYTES)
+  const hash = options.sum === undefined ? undefined : createHash('sha256')
   let copied = 0
   for (;;) {
     const count = await reader.read(block, copied, options.signal)
-    if (count === 0) return copied
-    await write(block.subarray(0, count))
+    if (count === 0) break
+    const bytes = block.subarray(0, count)
+    hash?.update(bytes)
+    await write(bytes)
     copied += count
     options.onProgress?.(copied)
   }
+  if (hash === undefined || hash.digest('hex') === options.sum) return copied
+  throw new DriveError('corrupt', `Bag ${reader.bagId} came with a wrong SHA-256.`)
 }
 
 function toCopyError(error: unknown, path: string): unknown {

@@ -1,6 +1,7 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { Bag, Claim } from './bag.ts'
+import type { Bag } from './bag.ts'
+import type { Claim } from './claim.ts'
 import type { ReadPace } from './read-pace.ts'
 
 /**
@@ -62,10 +63,10 @@ export class BagReader {
     }
   }
 
-  /** True length in bytes; waits for a download's head unless it is known. */
+  /** True length in bytes, or the listed one where the service tells none in time; waits a bounded time. */
   async length(signal?: AbortSignal): Promise<number> {
     this.#checkOpen()
-    return this.#bag.waitForLength(this.#fromStart ? AHEAD_BYTES : 0, signal)
+    return this.#bag.waitForLength(this.#claim, this.#fromStart ? AHEAD_BYTES : 0, signal)
   }
 
   /**
@@ -76,8 +77,9 @@ export class BagReader {
     this.#checkOpen()
     if (buffer.length === 0) return 0
     const ahead = this.#isProbe ? 0 : this.#ahead()
+    const isProbe = this.#isProbe
     const read = (): Promise<number> =>
-      this.#bag.read(this.#claim, buffer, position, { ahead, signal })
+      this.#bag.read(this.#claim, buffer, position, { ahead, signal, isProbe })
     const count = await (this.#bag.isComplete ? this.#pace.handOver(read) : read())
     this.#note(position, count)
     return count

@@ -7,9 +7,10 @@ import type { BagFile } from './bag-file.ts'
 import type { BagStream, StreamDependencies } from './bag-stream.ts'
 import { BagStreams } from './bag-streams.ts'
 import type { StreamsHost } from './bag-streams.ts'
+import { Claim, type ClaimOptions } from './claim.ts'
 import { ScantRoom } from './scant-room.ts'
 import { Waiters } from './waiters.ts'
-import type { Need } from './waiters.ts'
+import type { Need, Wait } from './waiters.ts'
 
 export interface BagDependencies extends ContentDependencies, StreamDependencies {
   /** Called when nobody uses the bag, its descriptors are closed and its content is idle. */
@@ -22,17 +23,8 @@ export interface BagSettings {
   readonly silenceMs: number
 }
 
-/** What a bag must know of each of its readers. */
-export interface Claim {
-  /** Generation of the bytes that the reader was given; undefined before the first. */
-  generation: number | undefined
-  readonly options: ClaimOptions
-}
-
-export interface ClaimOptions {
-  /** Takes bytes also while nothing tells that they are content. */
-  readonly takesDoubts?: boolean
-}
+/** A service that tells no length is given this long to send all of the content, in milliseconds. */
+const LISTED_AFTER_MS = 1_000
 
 /** One bag in use: its content, the streams that fill it, and those who wait for bytes. */
 export class Bag {
@@ -41,11 +33,13 @@ export class Bag {
   readonly #dependencies: BagDependencies
   readonly #settings: BagSettings
   readonly #claims = new Set<Claim>()
-  readonly #waiters = new Waiters()
+  readonly #waiters: Waiters
   readonly #content: BagContent
   readonly #streams: BagStreams
   readonly #scant: ScantRoom
   #headSeen = false
+  /** The last head told no length. */
+  #isUntold = false
   #rangeRefused = false
   #cancelGrace: (() => void) | undefined
   #retiring: Promise<void> | undefined
@@ -59,15 +53,11 @@ export class Bag {
   ) {
     this.#dependencies = dependencies
     this.#settings = settings
+    this.#waiters = new Waiters(dependencies.clock)
     this.#content = new BagContent(found, this.#contentHost(), dependencies)
-    this.#scant = new ScantRoom(dependencies.space, {
-      needs: () => this.#waiters.needs(),
-      held: () => this.receivedBytes,
-      dropExcept: (start, end) => {
-        this.#content.dropExcept(start, end)
-      },
-    })
-    const { background } = dependencies
+    const { background, clock } = dependencies
+    const { graceMs } = settings
+    this.#scant = new ScantRoom(dependencies.space, this.#holder(), { clock, graceMs })
     this.#streams = new BagStreams(
       this.#streamsHost(),
       { ...dependencies, mayStart: () => background.ready() },
@@ -113,7 +103,7 @@ export class Bag {
   }
 
   claim(options: ClaimOptions): Claim {
-    const claim: Claim = { generation: undefined, options }
+    const claim = new Claim(options)
     this.#claims.add(claim)
     this.#cancelGrace?.()
     this.#cancelGrace = undefined
@@ -149,7 +139,11 @@ export class Bag {
     claim: Claim,
     buffer: Uint8Array,
     position: number,
-    options: { readonly ahead: number; readonly signal: AbortSignal | undefined },
+    options: {
+      readonly ahead: number
+      readonly signal: AbortSignal | undefined
+      readonly isProbe: boolean
+    },
   ): Promise<number> {
     if (this.isComplete) {
       const length = this.#give(claim, buffer.length, position) ?? 0
@@ -158,25 +152,39 @@ export class Bag {
     const now = this.readNow(claim, buffer, position)
     if (now !== undefined) return now
     const end = position + buffer.length
-    return this.#wait(
-      () => this.readNow(claim, buffer, position),
-      () => this.#need(position, end + options.ahead),
-      options.signal,
-    )
+    const attempt = (): number | undefined => this.readNow(claim, buffer, position)
+    const need = (): Need | undefined => this.#need(position, end + options.ahead)
+    const atMostMs = options.isProbe ? this.#settings.silenceMs : undefined
+    return this.#wait({ attempt, need, atMostMs }, options.signal)
   }
 
   /**
-   * The true length; waits for the head of a download, or for all of it when the head has none. That
-   * download may go on for `ahead` bytes.
+   * The true length; waits for the head of a download, or for all of it when the head has none: then a
+   * while only, and the claim's listed length is told. That download may go on for `ahead` bytes.
+   * Rejects `timed-out`, also while bytes come.
    */
-  async waitForLength(ahead: number, signal: AbortSignal | undefined): Promise<number> {
+  async waitForLength(
+    claim: Claim,
+    ahead: number,
+    signal: AbortSignal | undefined,
+  ): Promise<number> {
     const known = this.length
     if (known !== undefined) return known
-    return this.#wait(
-      () => this.#content.file.total,
-      () => this.#need(0, this.#headSeen ? Infinity : ahead),
-      signal,
-    )
+    let isLate = false
+    const cancel = this.#dependencies.clock.after(LISTED_AFTER_MS, () => {
+      isLate = true
+      this.#waiters.wake()
+    })
+    const attempt = (): number | undefined => {
+      const { total } = this.#content.file
+      return isLate && this.#isUntold ? (total ?? claim.tellListed()) : total
+    }
+    const need = (): Need | undefined => this.#need(0, this.#headSeen ? Infinity : ahead)
+    try {
+      return await this.#wait({ attempt, need, atMostMs: this.#settings.silenceMs }, signal)
+    } finally {
+      cancel()
+    }
   }
 
   /**
@@ -228,13 +236,10 @@ export class Bag {
   /** As `lengthHere` of the content; notes what generation the reader is given. */
   #give(claim: Claim, wanted: number, position: number): number | undefined {
     const { generation } = this.#content
-    if (claim.generation !== undefined && claim.generation !== generation) {
-      throw new DriveError('corrupt', 'Content that was read before turned out to be wrong.', {
-        hint: 'Open the file again.',
-      })
-    }
-    const length = this.#content.lengthHere(wanted, position, claim.options.takesDoubts === true)
-    if (length !== undefined && length > 0) claim.generation = generation
+    claim.check(generation)
+    if (claim.mayBeCutShort(position + wanted, this.length)) return undefined
+    const length = this.#content.lengthHere(wanted, position, claim.takesDoubts)
+    if (length !== undefined && length > 0) claim.given(generation)
     return length
   }
 
@@ -244,14 +249,10 @@ export class Bag {
     return { from, position, ahead: end - position }
   }
 
-  #wait<Result>(
-    attempt: () => Result | undefined,
-    need: () => Need | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<Result> {
+  #wait<Result>(wait: Wait<Result>, signal: AbortSignal | undefined): Promise<Result> {
     // The kernel may have many more reads in store: none of them is to wait for what cannot come.
     if (this.#isShutDown) return Promise.reject(cacheClosed())
-    const answer = this.#waiters.wait({ attempt, need }, signal)
+    const answer = this.#waiters.wait(wait, signal)
     this.#pump()
     return answer
   }
@@ -288,6 +289,30 @@ export class Bag {
     }
   }
 
+  #holder(): ConstructorParameters<typeof ScantRoom>[1] {
+    const content = this.#content
+    return {
+      needs: () => this.#waiters.needs(),
+      held: () => this.receivedBytes,
+      isHere: (start, end) => content.file.ranges.contains(start, end),
+      isEndless: (position) =>
+        content.length === undefined && position >= Math.max(0, ...this.#listedSizes()),
+      dropExcept: (start, end) => {
+        content.dropExcept(start, end)
+      },
+      giveUp: () => {
+        content.dropExcept(0, 0)
+        return new DriveError('corrupt', 'The content does not end where the cache does.', {
+          hint: 'A larger --cache-size may help.',
+        })
+      },
+    }
+  }
+
+  #listedSizes(): readonly number[] {
+    return this.#dependencies.listedSizes(this.bagId)
+  }
+
   #streamsHost(): StreamsHost {
     const content = this.#content
     const mayAskRange = (): boolean => !this.#rangeRefused
@@ -303,7 +328,7 @@ export class Bag {
         return mustSeeHead()
       },
       isListed: (position) => {
-        const listed = this.#dependencies.listedSizes(this.bagId)
+        const listed = this.#listedSizes()
         return listed.length > 0 && position < Math.min(...listed)
       },
       headArrived: (head) => this.#headArrived(head),
@@ -341,6 +366,7 @@ export class Bag {
     this.contentType = head.contentType
     this.fileName = head.fileName
     this.#headSeen = true
+    this.#isUntold = head.totalLength === undefined
     this.#wake()
     return isDoubtful
   }

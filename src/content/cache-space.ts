@@ -34,12 +34,17 @@ interface IdleContent {
   readonly bytes: number
 }
 
+/** What one bag in use may hold where there is no room, and the part of the limit that it may be. */
+export const WINDOW_BYTES = 16 * 1024 * 1024
+const LEAST_WINDOW_BYTES = 1024 * 1024
+const WINDOW_SHARE = 16
+
 /**
  * Keeps the cache within its bytes and the disk above its free-space floor, as bytes arrive.
  *
  * Idle content is in an LRU cache and can be evicted. Content in use is only counted: to unlink an
- * open file would free nothing. So what is open may pass the limit; when it is closed, the least
- * recently used goes until the limit holds again.
+ * open file would free nothing. So what is open may pass the limit by a window for each bag; when it is
+ * closed, the least recently used goes until the limit holds again.
  */
 export class CacheSpace implements DiskRoom {
   readonly #layout: CacheLayout
@@ -69,6 +74,12 @@ export class CacheSpace implements DiskRoom {
 
   get usedBytes(): number {
     return this.#idle.calculatedSize + this.#inUseBytes
+  }
+
+  /** What one bag may hold where no room can be made, in bytes. */
+  get windowBytes(): number {
+    const share = Math.floor(this.#settings.maxBytes / WINDOW_SHARE)
+    return Math.min(WINDOW_BYTES, Math.max(LEAST_WINDOW_BYTES, share))
   }
 
   get idleBags(): number {
@@ -115,7 +126,7 @@ export class CacheSpace implements DiskRoom {
 
   /**
    * Makes room for `bytes` that are about to be written and counts them as in use.
-   * Resolves `false` when the disk is at its floor and nothing is left to evict.
+   * Resolves `false` when the limit or the disk's floor is passed and nothing is left to evict.
    */
   async reserve(bytes: number): Promise<boolean> {
     this.#inUseBytes += bytes
@@ -126,8 +137,8 @@ export class CacheSpace implements DiskRoom {
     }
     if (this.#removals.size > 0) await this.settled()
     this.#writtenSinceAsked += bytes
-    if (this.#writtenSinceAsked < ASK_EVERY_BYTES) return true
-    return this.#keepFloor()
+    const isAboveFloor = this.#writtenSinceAsked < ASK_EVERY_BYTES || (await this.#keepFloor())
+    return isAboveFloor && this.usedBytes <= this.#settings.maxBytes
   }
 
   /** As `reserve`, where nothing has to be evicted, waited for or asked; else false, with nothing counted. */

@@ -1,3 +1,4 @@
+import type { Clock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 
 /** What a waiter lacks: bytes from `position` on, and how far past it to go on meanwhile. */
@@ -9,11 +10,13 @@ export interface Need {
   readonly ahead: number
 }
 
-interface Wait<Result> {
+export interface Wait<Result> {
   /** Tries to get the result; undefined when something is still missing. */
   readonly attempt: () => Result | undefined
   /** What is missing; undefined when no download can bring it. */
   readonly need: () => Need | undefined
+  /** Rejects `timed-out` after so many milliseconds, also while bytes come. */
+  readonly atMostMs?: number | undefined
 }
 
 interface Waiter {
@@ -29,6 +32,11 @@ interface Waiter {
  */
 export class Waiters {
   readonly #waiters = new Set<Waiter>()
+  readonly #clock: Clock
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   get size(): number {
     return this.#waiters.size
@@ -40,7 +48,13 @@ export class Waiters {
       const interrupt = (): void => {
         waiter.reject(new DriveError('interrupted', 'The read was interrupted.'))
       }
+      const { atMostMs } = wait
+      const tooLate = (): void => {
+        waiter.reject(new DriveError('timed-out', 'The content comes too slowly.'))
+      }
+      const cancel = atMostMs === undefined ? undefined : this.#clock.after(atMostMs, tooLate)
       const leave = (): void => {
+        cancel?.()
         this.#waiters.delete(waiter)
         signal?.removeEventListener('abort', interrupt)
       }

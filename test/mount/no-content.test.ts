@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Fault } from '../support/fault-proxy.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
@@ -126,3 +126,49 @@ describe.runIf(canMount())('a body that ends with the connection, too early', ()
     },
   )
 })
+
+describe.runIf(canMount())('a body without a length', () => {
+  it('leaves the cache its size when it does not end, and lets open go on when it drips', async () => {
+    const { service } = bench
+    const content = randomBytes(1_000_000)
+    await service.upload('endless.bin', content)
+    const limit = 20_000_000
+    const drive = await bench.mount('--cache-size', String(limit))
+    const fault = { endless: { bytesPerSecond: 200_000_000 } }
+    const stop = service.proxy.add({ match: DOWNLOAD, fault })
+    let most = 0
+    const watch = setInterval(() => {
+      most = Math.max(most, cacheBytes(bench.stateDir))
+    }, 10)
+    onTestFinished(() => {
+      clearInterval(watch)
+    })
+    expect((await drive.fails('cat endless.bin >/dev/null')).stderr).toMatch(FAILED)
+    expect((await drive.fails('mv endless.bin renamed.bin')).stderr).toMatch(FAILED)
+    clearInterval(watch)
+    expect(most).toBeGreaterThan(0)
+    expect(most).toBeLessThan(limit + 5_000_000)
+    stop()
+    service.proxy.add({ match: DOWNLOAD, fault: { endless: { bytesPerSecond: 1_000 } } })
+    await drive.sh('exec 3<endless.bin; stat -c %s endless.bin')
+    service.proxy.clear()
+    await service.proxy.down()
+    await service.proxy.up()
+    writeFileSync(join(bench.dir, 'expected'), content)
+    await expect
+      .poll(() => drive.sh('cmp endless.bin ../expected && echo same || true'), ARRIVAL)
+      .toBe('same\n')
+    expect(service.deletes()).toBe(0)
+  })
+})
+
+/** Bytes that the cache has on disk. */
+function cacheBytes(stateDir: string): number {
+  let bytes = 0
+  for (const path of readdirSync(stateDir, { recursive: true, encoding: 'utf8' })) {
+    if (!path.includes('/cache/v1/')) continue
+    const found = statSync(join(stateDir, path), { throwIfNoEntry: false })
+    if (found?.isFile() === true) bytes += found.blocks * 512
+  }
+  return bytes
+}

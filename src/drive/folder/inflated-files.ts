@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import type { DiskRoom } from '../../content/cache-space.ts'
 import { RoomMeter } from '../../content/room-meter.ts'
-import { SCANT_BYTES } from '../../content/scant-room.ts'
+import { WINDOW_BYTES } from '../../content/cache-space.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { InflateOptions } from '../../folder/inflate.ts'
 import type { Source } from '../source.ts'
@@ -107,7 +107,7 @@ export class InflatedFiles {
     const inflation: Inflation = { ...done(part, length), done: false, bytes: 0 }
     renew(inflation)
     this.#running.set(name, inflation)
-    const room = new RoomMeter((bytes) => this.#hasRoom(bytes), SCANT_BYTES)
+    const room = new RoomMeter((bytes) => this.#hasRoom(bytes), WINDOW_BYTES)
     const options = {
       signal: inflation.abort.signal,
       makeRoom: (bytes: number) => room.take(bytes),
