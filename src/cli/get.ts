@@ -6,12 +6,13 @@ import type { BagId } from '../domain/ids.ts'
 import { kindFromHead } from '../folder/detect.ts'
 import { tokenFileOption, urlOption, withAccount } from './account.ts'
 import type { AccountAccess } from './account.ts'
+import { beginDownload, checkEnd } from './begin-download.ts'
 import { chooseBags } from './choose-bags.ts'
 import type { CommandContext } from './context.ts'
 import { findDestination, publish } from './destination.ts'
 import type { Output } from './output.ts'
 import { withProgress } from './progress.ts'
-import { checkLength, saveDownload } from './save-download.ts'
+import { beliefIn, saveDownload } from './save-download.ts'
 import type { SavedDownload } from './save-download.ts'
 import { unpackFolder } from './unpack-folder.ts'
 
@@ -54,10 +55,11 @@ async function findWanted(output: Output, access: AccountAccess, text: string): 
 }
 
 /** To stdout the bag goes as it is stored; half of it is an error, whatever has been written by then. */
-async function stream(output: Output, access: AccountAccess, { bagId }: Wanted): Promise<void> {
-  const download = await access.service.download(bagId, { signal: access.signal })
+async function stream(output: Output, access: AccountAccess, wanted: Wanted): Promise<void> {
+  const belief = beliefIn(wanted.size)
+  const download = await beginDownload(access, wanted.bagId, belief)
   const length = await output.pipe(download.body as AsyncIterable<Buffer>)
-  if (length !== undefined) checkLength(download, length)
+  if (length !== undefined) checkEnd(download, length, belief)
 }
 
 async function save(
@@ -74,7 +76,7 @@ async function save(
     const saved = await withProgress(
       output,
       { label: wanted.name ?? wanted.bagId, totalBytes: wanted.size },
-      (onProgress) => saveDownload(access, wanted.bagId, content, onProgress),
+      (onProgress) => saveDownload(access, wanted, content, onProgress),
     )
     const recordName = wanted.name ?? saved.fileName ?? wanted.bagId
     const isFolder = !how.keepZip && (await isFolderZip(content, saved, recordName))

@@ -1,10 +1,11 @@
 import { open } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
+import { Belief } from '../content/belief.ts'
 import { systemClock } from '../domain/clock.ts'
-import { canPass, DriveError, fromFileSystem } from '../domain/errors.ts'
+import { canPass, fromFileSystem } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { Download } from '../service/drive-service.ts'
 import type { AccountAccess } from './account.ts'
+import { beginDownload, checkEnd } from './begin-download.ts'
 import type { ProgressListener } from './progress.ts'
 import { writeFully } from './write-fully.ts'
 
@@ -21,11 +22,12 @@ const PAUSE_MS = 500
 
 /**
  * Downloads a bag to `path`, which must not exist. A cut download goes on where it was cut, or starts
- * again where the service knows no ranges. Rejects `corrupt` when the length is not what the head said.
+ * again where the service knows no ranges. `size` is what the listing says. Rejects `corrupt` when the
+ * length is not what the head said, `bad-answer` for what is no content.
  */
 export async function saveDownload(
   access: AccountAccess,
-  bagId: BagId,
+  { bagId, size }: { readonly bagId: BagId; readonly size: number | undefined },
   path: string,
   onProgress: ProgressListener,
 ): Promise<SavedDownload> {
@@ -33,24 +35,31 @@ export async function saveDownload(
     throw fromFileSystem(error, `Writing ${path}`)
   })
   try {
-    return await fill(access, bagId, file, onProgress)
+    return await fill(access, { bagId, belief: beliefIn(size) }, { file, onProgress })
   } finally {
     await file.close()
   }
 }
 
+/** The listing is all that a command knows of a bag. */
+export function beliefIn(size: number | undefined): Belief {
+  return new Belief(() => ({ ours: undefined, told: size === undefined ? [] : [size] }))
+}
+
 async function fill(
-  { service, signal, log }: AccountAccess,
-  bagId: BagId,
-  file: FileHandle,
-  onProgress: ProgressListener,
+  access: AccountAccess,
+  { bagId, belief }: { readonly bagId: BagId; readonly belief: Belief },
+  { file, onProgress }: { readonly file: FileHandle; readonly onProgress: ProgressListener },
 ): Promise<SavedDownload> {
+  const { signal, log } = access
   let length = 0
   let barrenTries = 0
   while (true) {
     const before = length
     try {
-      const download = await service.download(bagId, { signal, range: { start: length } })
+      // The last byte of a body that may have ended too early is asked for again.
+      const start = belief.doubted === undefined ? length : Math.max(0, length - 1)
+      const download = await beginDownload(access, bagId, belief, start)
       // A service without ranges sends everything again.
       length = download.start
       for await (const chunk of download.body as AsyncIterable<Buffer>) {
@@ -58,7 +67,7 @@ async function fill(
         length += chunk.length
         onProgress(length)
       }
-      checkLength(download, length)
+      checkEnd(download, length, belief)
       await file.truncate(length)
       const { contentType, fileName } = download
       return { length, contentType, fileName }
@@ -69,10 +78,4 @@ async function fill(
       await systemClock.sleep(PAUSE_MS, signal)
     }
   }
-}
-
-/** Rejects `corrupt` when a download's length is not what its head said. */
-export function checkLength({ totalLength }: Download, length: number): void {
-  if (totalLength === undefined || totalLength === length) return
-  throw new DriveError('corrupt', `The service sent ${length} bytes and had said ${totalLength}.`)
 }

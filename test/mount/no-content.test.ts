@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Fault } from '../support/fault-proxy.ts'
@@ -52,7 +52,10 @@ describe.runIf(canMount())('an answer that is no content', () => {
       const changes = [
         ...['cat read.bin >/dev/null', 'head -c 10 read.bin', 'mv renamed.bin new.bin'],
         ...['echo more >>longer.bin', 'mv moved.bin F/', 'echo more >>changed', 'mv probed new'],
-        ...["python3 -c \"open('put.bin', 'r+').write('x')\"", 'cp read.bin F/copy.bin'],
+        ...[
+          "python3 -c \"f = open('put.bin', 'r+'); f.write('x'); f.close()\"",
+          'cp read.bin F/copy.bin',
+        ],
       ]
       await Promise.all(
         changes.map(async (change) => {
@@ -125,6 +128,31 @@ describe.runIf(canMount())('a body that ends with the connection, too early', ()
       }
     },
   )
+})
+
+it('is not saved by get, which tells it and ends with an error', async () => {
+  const { service } = bench
+  const content = randomBytes(300_000)
+  await service.upload('file.bin', content)
+  const token = join(bench.dir, 'token')
+  writeFileSync(token, service.token, { mode: 0o600 })
+  const account = ['--url', service.proxy.url, '--token-file', token]
+  const get = (name: string) =>
+    bench.bagfs(['get', 'file.bin', name === '-' ? name : join(bench.dir, name), ...account])
+  for (const { fault } of ANSWERS) {
+    const remove = service.proxy.add({ match: DOWNLOAD, fault })
+    for (const to of ['got.bin', '-']) expect(await get(to)).not.toMatchObject({ code: 0 })
+    expect(existsSync(join(bench.dir, 'got.bin'))).toBe(false)
+    remove()
+  }
+  for (const noRanges of [false, true]) {
+    const fault = { noRanges, endsWithConnection: { after: 100_000 } }
+    service.proxy.add({ match: DOWNLOAD, times: 1, fault })
+    expect(await get('got.bin')).toMatchObject({ code: 0 })
+    expect(readFileSync(join(bench.dir, 'got.bin')).equals(content)).toBe(true)
+  }
+  service.proxy.add({ match: DOWNLOAD, times: 1, fault: { endsWithConnection: { after: 100 } } })
+  expect(await get('-')).not.toMatchObject({ code: 0 })
 })
 
 describe.runIf(canMount())('a body without a length', () => {

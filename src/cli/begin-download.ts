@@ -1,0 +1,42 @@
+import type { Belief } from '../content/belief.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Download } from '../service/drive-service.ts'
+import type { AccountAccess } from './account.ts'
+
+/**
+ * Asks for a bag's content from `start` on: the answer's length is believed, or not told. Rejects
+ * `bad-answer` for what is no content, `unavailable` when no two answers are of one length.
+ */
+export async function beginDownload(
+  { service, signal }: AccountAccess,
+  bagId: BagId,
+  belief: Belief,
+  start = 0,
+): Promise<Download> {
+  const first = await service.download(bagId, { signal, range: { start } })
+  if (isBelieved(first, belief)) return first
+  const second = await service.download(bagId, { signal, range: { start } })
+  if (isBelieved(second, belief)) return second
+  throw belief.doubtOf(second.totalLength ?? 0)
+}
+
+/** A body that is not believed is let go of. */
+function isBelieved(download: Download, belief: Belief): boolean {
+  let isBelieved = false
+  try {
+    const { totalLength } = download
+    isBelieved = !belief.doubts(download) || belief.cameWhole(totalLength ?? 0, download)
+    return isBelieved
+  } finally {
+    if (!isBelieved) download.body.destroy()
+  }
+}
+
+/** Rejects when a body that ended at `length` is not all of the content, as far as anybody can tell. */
+export function checkEnd(download: Download, length: number, belief: Belief): void {
+  const { totalLength } = download
+  if (totalLength === undefined && !belief.cameWhole(length, download)) throw belief.doubtOf(length)
+  if (totalLength === undefined || totalLength === length) return
+  throw new DriveError('corrupt', `The service sent ${length} bytes and had said ${totalLength}.`)
+}
