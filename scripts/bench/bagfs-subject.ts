@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { HEAP_ARGUMENTS } from '../../src/cli/tune-heap.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { BagId } from '../../src/domain/ids.ts'
@@ -12,6 +13,7 @@ import { readWhole } from './read-whole.ts'
 import type { Mount, MountOptions, SeedFile, Subject } from './subject.ts'
 
 const MAIN = join(import.meta.dirname, '../../src/main.js')
+const PAUSE_PROBE = pathToFileURL(join(import.meta.dirname, 'pause-probe.js')).href
 const LARGE_LISTING = join(import.meta.dirname, 'large-listing.js')
 const TOKEN = 'bench-token-0123456789'
 const SEEDING_AT_ONCE = 4
@@ -28,6 +30,8 @@ interface Settings {
   readonly writeBack: boolean
   /** Records that the listing holds besides the seeded files; they have no content. */
   readonly extraRecords?: number
+  /** Where a mount keeps the longest pause of its event loop (pause-probe.ts). */
+  readonly pausesTo?: string
   /** Further arguments of `bagfs mount`. */
   readonly options?: readonly string[]
 }
@@ -76,10 +80,12 @@ export class BagfsSubject implements Subject {
     }
     const path = mkdtempSync(join(this.#places.disk, 'bagfs-drive-'))
     const profile = process.env['BENCH_PROFILE']
+    const { pausesTo } = this.#settings
     const args = [
       // As a background mount runs.
       ...HEAP_ARGUMENTS,
       ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
+      ...(pausesTo === undefined ? [] : [`--import=${PAUSE_PROBE}?to=${pausesTo}`]),
       ...[MAIN, 'mount', path, '--foreground', '--url', options.url ?? this.#url],
       ...['--token-file', this.#tokenFile, '--state-dir', this.#stateDir],
       ...(this.#settings.writeBack ? ['--write-back'] : []),
@@ -145,6 +151,11 @@ export class BagfsSubject implements Subject {
     const bagId = await this.#service?.uploadFolder({ path, length, name, description: '' })
     if (bagId === undefined) throw new Error('The server is not started.')
     return bagId
+  }
+
+  /** A change that another machine makes. */
+  async add(file: SeedFile): Promise<void> {
+    await this.#seed([file])
   }
 
   async remove(bagId: BagId): Promise<void> {

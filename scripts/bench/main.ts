@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { folderChange, folderLine, folderTree } from './folder-goals.ts'
 import { folderBigDeflated, folderBigStored, folderMany } from './folder-peers.ts'
-import { large, listing } from './listing.ts'
+import { huge, large, listing } from './listing.ts'
 import { Machine } from './machine.ts'
 import { isInstalled, Processes } from './processes.ts'
 import { reading } from './reading.ts'
@@ -26,10 +26,11 @@ const SECTIONS: Record<string, readonly Section[]> = {
   listing: [listing],
   writing: [writing],
   large: [large],
+  huge: [huge],
   folders: Object.values(FOLDERS),
   ...Object.fromEntries(Object.entries(FOLDERS).map(([name, part]) => [name, [part]])),
 }
-const DEFAULT = ['reading', 'listing', 'writing', 'large', 'folders']
+const DEFAULT = ['reading', 'listing', 'writing', 'large', 'huge', 'folders']
 
 /** Measures the sections that are named, or all, and prints each as a Markdown table. */
 async function main(): Promise<void> {

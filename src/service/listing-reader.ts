@@ -91,14 +91,23 @@ export class ListingReader {
     }
     JSON.parse(splitter.end())
     if (skipped.count > 0) this.#deps.onSkipped(skipped.some, skipped.count)
-    return this.#keep(known, pieces)
+    return this.#keep(known, pieces, turns)
   }
 
-  #keep(known: ReadonlyMap<string, Piece>, pieces: readonly Piece[]): readonly BagRecord[] {
+  async #keep(
+    known: ReadonlyMap<string, Piece>,
+    pieces: readonly Piece[],
+    turns: Turns,
+  ): Promise<readonly BagRecord[]> {
     const last = this.#last
     const isSame =
       pieces.length === last.pieces.length && pieces.every((piece, at) => piece === last.pieces[at])
-    const records = isSame ? last.records : pieces.flatMap((piece) => piece.records)
+    if (isSame) return last.records
+    const records: BagRecord[] = []
+    for (const piece of pieces) {
+      records.push(...piece.records)
+      if (turns.isOver()) await turns.next()
+    }
     this.#last = { known, pieces, records }
     return records
   }
