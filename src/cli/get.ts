@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { isZipName, withoutZip } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import { kindFromHead } from '../folder/detect.ts'
 import { tokenFileOption, urlOption, withAccount } from './account.ts'
@@ -43,7 +44,7 @@ export function addGet(program: Command, context: CommandContext): void {
 
 async function findWanted(output: Output, access: AccountAccess, text: string): Promise<Wanted> {
   const { service, signal } = access
-  const chosen = chooseBags(await service.listFiles({ signal }), text)
+  const chosen = chooseBags(await service.listFiles({ signal }), text, { orZip: true })
   if (chosen.by === 'id') {
     return { bagId: chosen.bagId, name: chosen.record?.name, size: chosen.record?.size }
   }
@@ -80,8 +81,10 @@ async function save(
     )
     const recordName = wanted.name ?? saved.fileName ?? wanted.bagId
     const isFolder = !how.keepZip && (await isFolderZip(content, saved, recordName))
-    const skipped = isFolder ? await unpack(content, draft, recordName, { output, access }) : 0
-    const path = await publish(join(draft, isFolder ? 'tree' : 'content'), destination, recordName)
+    // Some services list the folder NAME as NAME.zip.
+    const name = isFolder && isZipName(recordName) ? withoutZip(recordName) : recordName
+    const skipped = isFolder ? await unpack(content, draft, name, { output, access }) : 0
+    const path = await publish(join(draft, isFolder ? 'tree' : 'content'), destination, name)
     output.line(path)
     if (skipped > 0) throw incomplete(skipped)
   } finally {
@@ -98,7 +101,7 @@ async function makeDraft(directory: string): Promise<string> {
 }
 
 /** As much as kindFromHead wants to see. */
-const HEAD_BYTES = 512
+const HEAD_BYTES = 2_048
 
 async function isFolderZip(
   path: string,

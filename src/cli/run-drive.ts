@@ -25,6 +25,7 @@ import { Uploader } from '../outbox/uploader.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import { recallUid, rememberUid, stateDirFor } from '../state/accounts.ts'
 import { FactsStore } from '../state/facts-store.ts'
+import { FolderNamesStore } from '../state/folder-names-store.ts'
 import { ListingStore } from '../state/listing-store.ts'
 import { acquireLock } from '../state/lock.ts'
 import { Reserve } from '../state/reserve.ts'
@@ -101,15 +102,7 @@ async function build(
   const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
   const forCache = { service, log, clock, listing, ...state }
   const cache = await openCache(settings, forCache, stateDir, releases)
-  const inflated = await InflatedFiles.open({
-    dir: join(stateDir, 'inflated'),
-    maxBytes: Math.ceil(settings.cacheBytes / INFLATED_SHARE),
-    room: cache.room,
-  })
-  releases.add('inflated content', () => {
-    inflated.close()
-    return Promise.resolve()
-  })
+  const inflated = await openInflated(settings, stateDir, cache, releases)
   const uploader = new Uploader(
     { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...asked(later) },
     { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },
@@ -119,7 +112,7 @@ async function build(
   const lookout = new Lookout({ outbox, service, clock, log })
   releases.add('lookout', () => lookout.close())
   const drive = new Drive(
-    { service, listing, cache, inflated, outbox, uploader, facts, clock, log, ...steps },
+    { service, listing, cache, inflated, uploader, clock, log, ...state, ...steps },
     {
       writeBack: settings.writeBack,
       readOnly: settings.readOnly,
@@ -146,6 +139,22 @@ async function build(
   return { ...parts, stateDir, bridge, report }
 }
 
+async function openInflated(
+  { cacheBytes }: MountSettings,
+  stateDir: string,
+  { room }: BagCache,
+  releases: Releases,
+): Promise<InflatedFiles> {
+  const maxBytes = Math.ceil(cacheBytes / INFLATED_SHARE)
+  const dir = join(stateDir, 'inflated')
+  const inflated = await InflatedFiles.open({ dir, maxBytes, room })
+  releases.add('inflated content', () => {
+    inflated.close()
+    return Promise.resolve()
+  })
+  return inflated
+}
+
 function aboutDrive({ mountpoint, url, writeBack, readOnly }: MountSettings, account: string) {
   const mode = readOnly ? 'read-only' : writeBack ? 'back' : 'through'
   return { mountpoint, pid: process.pid, service: url, account, mode } as const
@@ -170,6 +179,7 @@ interface State {
   readonly facts: FactsStore
   readonly outbox: Outbox
   readonly reserve: Reserve
+  readonly folderNames: FolderNamesStore
 }
 
 /** Nobody listens, but in crash tests. */
@@ -189,13 +199,15 @@ async function openState(
   releases.add('reserve', () => reserve.close())
   const facts = await FactsStore.open({ ...deps, reserve }, { dir: stateDir })
   releases.add('facts', () => facts.close())
+  const folderNames = await FolderNamesStore.open(deps, { dir: stateDir })
+  releases.add('folder names', () => folderNames.close())
   const outbox = await Outbox.open(
     { clock: systemClock, ...deps, reserve },
     { dir: join(stateDir, 'outbox') },
   )
   releases.add('outbox', () => outbox.close())
   await reserve.make()
-  return { facts, outbox, reserve }
+  return { facts, outbox, folderNames, reserve }
 }
 
 interface CacheParts extends Omit<BagCacheDependencies, 'listedSizes' | 'freeBytes'> {

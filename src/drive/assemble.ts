@@ -1,9 +1,11 @@
 import type { BagCache } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
+import { isZipName, type FolderNames } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts } from '../domain/record.ts'
-import type { Listing } from '../namespace/listing.ts'
+import { findFolderNames } from '../namespace/folder-names.ts'
+import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import type { Uploader } from '../outbox/uploader.ts'
@@ -45,6 +47,7 @@ export interface DriveDeps {
   }
   readonly clock: Clock
   readonly log: Logger
+  readonly folderNames: { get(): FolderNames | undefined; learn(names: FolderNames): void }
   readonly onStep?: StepListener
 }
 
@@ -74,10 +77,9 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const handles = new Handles()
   const contents = new Contents(deps)
   const missing = new MissingBags(deps, { lagMs: settings.usualLagMs })
-  const entries = new Entries(
-    { ...deps, nodes, missing, sizeOf: (entry) => contents.sizeOf(entry) },
-    settings,
-  )
+  const sizeOf: Contents['sizeOf'] = (entry) => contents.sizeOf(entry)
+  const onFresh = namesLearner(deps, () => kinds)
+  const entries = new Entries({ ...deps, nodes, missing, sizeOf, onFresh }, settings)
   const account = settings.account === undefined ? {} : { account: settings.account }
   const space = new Space(
     { ...deps, intents: () => deps.outbox.intents(), isDiskShort: () => deps.outbox.isShort },
@@ -86,16 +88,7 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   deps.outbox.onChange(() => {
     space.outboxChanged()
   })
-  const reindex = (bagId: BagId): void => {
-    deps.listing.reindex(bagId)
-  }
-  const kinds = new Kinds({
-    ...deps,
-    // Only a name with `.zip` changes with its kind.
-    onKind: ({ bagId, name }) => {
-      if (/\.zip$/i.test(name)) reindex(bagId)
-    },
-  })
+  const kinds = makeKinds(deps, entries)
   const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)
   const nodeLocks = new KeyedLock<FileNode>()
   const puts = new Puts({ ...deps, entries }, settings)
@@ -106,7 +99,11 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const changes = new NameChanges(shared, settings)
   const modeOf = (node: FileNode): number => attributes.modeOf(node)
   const files = new Files({ ...shared, contents, nodeLocks, modeOf })
-  const extended = new ExtendedAttributes({ ...deps, kinds, onKind: reindex })
+  const extended = new ExtendedAttributes({
+    ...deps,
+    kinds,
+    onKind: reindexer(deps),
+  })
   const openFolders = new OpenFolders({ ...shared, attributes }, settings)
   const inFolders = { ...shared, folders: openFolders, attributes, extended }
   const folders = new Folders(inFolders, settings)
@@ -129,4 +126,31 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
   const moves = new Moves({ ...parts, moved, settings })
   return { ...parts, missing, files, folderUploads, moved, moves }
+}
+
+function makeKinds(deps: DriveDeps, entries: Entries): Kinds {
+  return new Kinds({
+    ...deps,
+    records: () => entries.records(),
+    // Only a name with `.zip` changes with its kind.
+    onFolder: ({ bagId, name }) => {
+      if (isZipName(name)) deps.listing.reindex(bagId)
+    },
+  })
+}
+
+/** The records of folders that were stored here tell how the service names all. */
+function namesLearner(
+  { outbox }: DriveDeps,
+  kinds: () => Kinds,
+): (snapshot: ListingSnapshot) => void {
+  return ({ index }) => {
+    kinds().learnNames(findFolderNames(index, outbox.intents()))
+  }
+}
+
+function reindexer({ listing }: DriveDeps): (bagId: BagId) => void {
+  return (bagId) => {
+    listing.reindex(bagId)
+  }
 }

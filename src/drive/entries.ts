@@ -23,6 +23,8 @@ interface EntriesDeps {
   readonly log: Logger
   /** Size of an entry as it is shown, in bytes. */
   readonly sizeOf: (entry: Entry) => number
+  /** Told of each answer of the service. */
+  readonly onFresh: (snapshot: ListingSnapshot) => void
 }
 
 /** The root of the drive as it is now: listing, intents, and on top files that are being written. */
@@ -67,6 +69,7 @@ export class Entries {
   #noteFresh(snapshot: ListingSnapshot): void {
     if (this.#expiredAt === snapshot) return
     this.#expiredAt = snapshot
+    this.#deps.onFresh(snapshot)
     this.#expire(snapshot).catch((error: unknown) => {
       this.#deps.log.error({ error: String(error) }, 'Finished intents stay behind.')
     })

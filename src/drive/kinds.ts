@@ -1,10 +1,17 @@
-import type { BagCache } from '../content/bag-cache.ts'
+import type { BagCache, BagHead } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
+import { isZipName, type FolderNames } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
-import { kindFromHead, kindFromName, type BagKind } from '../folder/detect.ts'
+import {
+  isOwnFolder,
+  kindFromHead,
+  kindFromName,
+  looksLikeZip,
+  type BagKind,
+} from '../folder/detect.ts'
 import type { Entry } from '../namespace/entry.ts'
 import type { Tree } from '../namespace/tree.ts'
 
@@ -14,15 +21,20 @@ interface KindsDeps {
     get(bagId: BagId): BagFacts | undefined
     learn(bagId: BagId, facts: BagFacts): void
   }
-  /** Told of a record whose kind was learned. */
-  readonly onKind: (record: BagRecord) => void
+  /** How the service names folders, as far as that is known. */
+  readonly folderNames: { get(): FolderNames | undefined; learn(names: FolderNames): void }
+  /** The listing as it is now. */
+  readonly records: () => readonly BagRecord[]
+  /** Told when a record turned out to be a folder. */
+  readonly onFolder: (record: BagRecord) => void
   readonly clock: Clock
   readonly log: Logger
 }
 
 /** Heads that are fetched at the same time. */
 const PROBES = 4
-const HEAD_BYTES = 512
+/** As far as the name of a first entry goes, but for absurd ones. */
+const HEAD_BYTES = 2_048
 /** How long `ls` waits for probes, and one look-up for its own. */
 const LISTING_WAIT_MS = 300
 const LOOKUP_WAIT_MS = 1_000
@@ -48,6 +60,11 @@ export class Kinds {
   readonly #failed = new Map<BagId, { readonly untilMs: number; readonly error: unknown }>()
   /** Bags that showed as the other kind, and until when a kernel may go by that; bounded by the listing. */
   readonly #corrected = new Map<BagId, number>()
+  /**
+   * Records NAME.zip of folders' zips, while nothing tells whether the service calls folders so: somebody
+   * may have stored a folder's zip as a file.
+   */
+  readonly #undecided = new Map<BagId, BagRecord>()
   readonly #queue: (() => void)[] = []
   readonly #abort = new AbortController()
   #running = 0
@@ -111,7 +128,9 @@ export class Kinds {
     }
     const failure = this.#failed.get(bagId)
     // Content that is gone at the service is neither, and nobody will ever know.
-    if (failure !== undefined && !isDriveError(failure.error, 'gone')) throw failure.error
+    if (failure === undefined || isDriveError(failure.error, 'gone')) return
+    const isUnlikely = isZipName(entry.record.name) && this.#deps.folderNames.get() !== 'zipped'
+    if (!isUnlikely) throw failure.error
   }
 
   /** Begins to learn the kinds of all entries, and waits a small bounded time. */
@@ -125,6 +144,20 @@ export class Kinds {
     if (probes.length > 0) await this.#wait(probes, LISTING_WAIT_MS)
   }
 
+  /** What the records of our own folders tell of all others, if there are any. */
+  learnNames(names: FolderNames | undefined): void {
+    if (names === undefined) return
+    this.#deps.folderNames.learn(names)
+    const undecided = [...this.#undecided.values()]
+    this.#undecided.clear()
+    // Where folders are listed as NAME, NAME.zip is a file.
+    if (names === 'plain') return
+    for (const record of undecided) {
+      this.set(record.bagId, 'folder')
+      this.#deps.onFolder(record)
+    }
+  }
+
   close(): void {
     this.#abort.abort()
     for (const next of this.#queue.splice(0)) next()
@@ -136,7 +169,7 @@ export class Kinds {
     if (!this.#isToLearn(record)) return undefined
     let probe = this.#probes.get(bagId)
     if (probe === undefined) {
-      probe = this.#look(record, mustBeSure).finally(() => this.#probes.delete(bagId))
+      probe = this.#learn(record, mustBeSure).finally(() => this.#probes.delete(bagId))
       this.#probes.set(bagId, probe)
     }
     return probe
@@ -144,23 +177,29 @@ export class Kinds {
 
   #isToLearn({ bagId, name }: BagRecord): boolean {
     if (this.#deps.facts.get(bagId)?.kind !== undefined) return false
-    if (kindFromName(name) !== undefined) return false
+    if (kindFromName(name) !== undefined && !this.#mayBeZipped(name)) return false
+    if (this.#undecided.has(bagId)) return false
     return (this.#failed.get(bagId)?.untilMs ?? 0) <= this.#deps.clock.now()
   }
 
+  #mayBeZipped(name: string): boolean {
+    return isZipName(name) && this.#deps.folderNames.get() !== 'plain'
+  }
+
+  async #learn(record: BagRecord, mustBeSure: boolean): Promise<void> {
+    await this.#look(record, mustBeSure)
+    const others = this.#decide()
+    if (this.#undecided.has(record.bagId)) await Promise.all(others)
+  }
+
   async #look(record: BagRecord, mustBeSure: boolean): Promise<void> {
-    const { bagId, name } = record
+    const { bagId } = record
     await this.#turn()
     try {
       const { signal } = this.#abort
       const head = await this.#deps.cache.head(bagId, HEAD_BYTES, { signal, mustBeSure })
-      const { bytes, contentType, fileName, isSure } = head
-      const kind = kindFromHead({ bytes, contentType, fileName, recordName: name })
-      // What is no zip may be no content either.
-      if (kind === 'file' && !isSure) throw IN_DOUBT
-      this.set(bagId, kind)
       this.#failed.delete(bagId)
-      this.#deps.onKind(record)
+      this.#take(record, head)
     } catch (error) {
       this.#failed.set(bagId, { untilMs: this.#deps.clock.now() + RETRY_MS, error })
       this.#deps.log.debug({ bagId, error: String(error) }, 'The kind of a bag is not known yet.')
@@ -168,6 +207,45 @@ export class Kinds {
       this.#running -= 1
       this.#queue.shift()?.()
     }
+  }
+
+  #take(record: BagRecord, { bytes, contentType, fileName, isSure }: BagHead): void {
+    const { bagId, name } = record
+    const { folderNames, onFolder } = this.#deps
+    if (isOwnFolder(bytes) && folderNames.get() === undefined) {
+      if (isZipName(name)) {
+        this.#undecided.set(bagId, record)
+        return
+      }
+      // A folder is only ever sent as NAME.zip: a service that lists it without takes that off.
+      this.learnNames('plain')
+    }
+    const head = { bytes, contentType, fileName, recordName: name }
+    const kind = kindFromHead(head, folderNames.get())
+    // What is no zip may be no content either.
+    const isDoubtful = kind === 'file' && !(isZipName(name) && looksLikeZip(bytes))
+    if (isDoubtful && !isSure) throw IN_DOUBT
+    this.set(bagId, kind)
+    if (kind === 'folder') onFolder(record)
+  }
+
+  /**
+   * Where folders' zips are found as NAME.zip and none as NAME, the service calls folders so. Looks at the
+   * other records first, and answers what is to be waited for.
+   */
+  #decide(): readonly Promise<void>[] {
+    if (this.#undecided.size === 0 || this.#deps.folderNames.get() !== undefined) return []
+    const plain = this.#deps.records().filter(({ name }) => !isZipName(name))
+    if (plain.some((record) => this.#isOwn(record))) this.learnNames('plain')
+    const others = plain.filter((record) => this.#isToLearn(record))
+    if (others.length === 0 && this.#undecided.size > 0) this.learnNames('zipped')
+    return others.slice(0, LISTING_PROBES).flatMap((record) => this.#probe(record) ?? [])
+  }
+
+  /** True for a folder that was uploaded here: only of such content the SHA-256 is known. */
+  #isOwn({ bagId }: BagRecord): boolean {
+    const { kind, sha256 } = this.#deps.facts.get(bagId) ?? {}
+    return kind === 'folder' && sha256 !== undefined
   }
 
   async #turn(): Promise<void> {

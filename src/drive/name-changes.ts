@@ -1,6 +1,7 @@
 import { link } from 'node:fs/promises'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { listedAs } from '../domain/folder-names.ts'
 import { checkTypedName } from '../domain/names.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { DeleteIntent, PutContent, PutIntent } from '../domain/intent.ts'
@@ -249,9 +250,11 @@ export class NameChanges {
   #isBackInPlace(intent: PutIntent, name: string): boolean {
     const { content } = intent
     if (content.from !== 'bag' || intent.phase === 'waiting') return false
+    const isNamed = (recordName: string): boolean =>
+      listedAs(recordName, { ...intent, name }) !== undefined
     return this.#deps.entries
       .records()
-      .some((record) => record.bagId === content.bagId && record.name === name)
+      .some((record) => record.bagId === content.bagId && isNamed(record.name))
   }
 
   async #takeBack(

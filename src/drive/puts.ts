@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import { listedAs } from '../domain/folder-names.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { DeleteIntent, PutIntent } from '../domain/intent.ts'
 import type { Durability, Outbox } from '../outbox/outbox.ts'
@@ -110,7 +111,7 @@ export class Puts {
   namesakesOf(name: string): readonly BagId[] {
     return this.#deps.entries
       .records()
-      .filter((record) => record.name === name)
+      .filter((record) => listedAs(record.name, { name, isFolder: true }) !== undefined)
       .map((record) => record.bagId)
   }
 

@@ -363,7 +363,9 @@ export class RootFiles implements Subtree {
 
   /** Learns whether a name stands for a file or a folder, see `Kinds`. */
   async learnForChange(name: string): Promise<void> {
-    await this.#deps.kinds.learnForChange(this.#deps.entries.resolve(name)?.entry)
+    const { kinds, entries } = this.#deps
+    const node = entries.resolve(name) ?? entries.resolve(`${name}.zip`)
+    await kinds.learnForChange(node?.entry)
   }
 
   async #refuseFolderNow(node: FileNode): Promise<void> {
@@ -374,9 +376,18 @@ export class RootFiles implements Subtree {
   /** The node of a name; rejects `not-found`. */
   async find(name: string): Promise<FileNode> {
     await this.#deps.entries.fresh()
-    const node = this.#deps.entries.resolve(name)
+    const node = this.#deps.entries.resolve(name) ?? (await this.#findZipped(name))
     if (node === undefined) throw new DriveError('not-found', 'There is no such file.')
     return node
+  }
+
+  /** A folder that the service lists as NAME.zip has its name once its head is here. */
+  async #findZipped(name: string): Promise<FileNode | undefined> {
+    const { kinds, entries } = this.#deps
+    const zipped = entries.resolve(`${name}.zip`)
+    if (kinds.isLearned(zipped?.entry)) return undefined
+    await kinds.learnSoon(zipped?.entry)
+    return entries.resolve(name)
   }
 
   #node(id: NodeId): FileNode {

@@ -1,11 +1,13 @@
 import { extensionOf, FILE_EXTENSIONS, ZIP_BASED_EXTENSIONS } from './extensions.ts'
-import { SIGNATURE } from './zip-format.ts'
+import type { FolderNames } from '../domain/folder-names.ts'
+import { EXTRA, LENGTH, OWN_MARK, SIGNATURE } from './zip-format.ts'
+import { extraFields } from './zip-parse.ts'
 
 export type BagKind = 'file' | 'folder'
 
 /** The head of a download, as far as it tells what the bag is. */
 export interface DownloadHead {
-  /** The first bytes; 64 are enough, fewer only when the bag has fewer. */
+  /** The first bytes, as far as the name of the first entry goes; fewer only when the bag has fewer. */
   readonly bytes: Uint8Array
   readonly contentType: string | undefined
   /** File name of `Content-Disposition`. */
@@ -20,13 +22,18 @@ export function kindFromName(recordName: string): 'file' | undefined {
 }
 
 /**
- * What a bag is by the head of its download: a zip is a folder, unless its name says `.zip`, or its
- * name, type or first entry says that it is a document or program of a format that is a zip inside.
+ * What a bag is by the head of its download: a zip is a folder, unless its name, type or first entry says
+ * that it is a document or program of a format that is a zip inside. Where folders are, or may be, listed
+ * as NAME.zip (`names`), one of that name is a folder when this program packed it; anybody else's may as
+ * well be a file.
  */
-export function kindFromHead(head: DownloadHead): BagKind {
+export function kindFromHead(head: DownloadHead, names?: FolderNames): BagKind {
   if (!looksLikeZip(head.bytes)) return 'file'
   const extension = extensionOf(head.recordName)
-  if (extension === 'zip' || ZIP_BASED_EXTENSIONS.has(extension)) return 'file'
+  const isOwn = isOwnFolder(head.bytes)
+  if (extension === 'zip') return isOwn && names !== 'plain' ? 'folder' : 'file'
+  if (ZIP_BASED_EXTENSIONS.has(extension)) return 'file'
+  if (isOwn) return 'folder'
   if (isOtherType(head.contentType) || isDocument(head.bytes)) return 'file'
   // The service may list a document without its extension and tell its file name only here.
   return ZIP_BASED_EXTENSIONS.has(extensionOf(head.fileName ?? '')) ? 'file' : 'folder'
@@ -36,6 +43,15 @@ export function kindFromHead(head: DownloadHead): BagKind {
 export function looksLikeZip(firstBytes: Uint8Array): boolean {
   const signature = signatureOf(firstBytes)
   return signature === SIGNATURE.local || signature === SIGNATURE.end
+}
+
+/** True for the head of a folder's zip that this program packed. */
+export function isOwnFolder(firstBytes: Uint8Array): boolean {
+  const bytes = Buffer.from(firstBytes.buffer, firstBytes.byteOffset, firstBytes.byteLength)
+  if (bytes.length < LENGTH.local || signatureOf(bytes) !== SIGNATURE.local) return false
+  const start = LENGTH.local + bytes.readUInt16LE(26)
+  const extra = bytes.subarray(start, start + bytes.readUInt16LE(28))
+  return extraFields(extra).some(({ tag, body }) => tag === EXTRA.own && body.equals(OWN_MARK))
 }
 
 function signatureOf(bytes: Uint8Array): number {

@@ -25,15 +25,15 @@ export async function measureArchive(
     const head = await knownHead(item, signal)
     if (head === undefined) return undefined
     directorySize += centralRecord(head, offset).length
-    offset += entryLength(head)
+    offset += entryLength(head, offset)
   }
   const end = endRecords({ count: plan.length, size: directorySize, offset })
   return offset + directorySize + end.length
 }
 
-function entryLength(head: EntryHead): number {
+function entryLength(head: EntryHead, offset: number): number {
   const after = (head.flags & FLAG.descriptor) === 0 ? 0 : dataDescriptor(head).length
-  return localHeader(head).length + head.measure.compressedSize + after
+  return localHeader(head, offset).length + head.measure.compressedSize + after
 }
 
 function nextTurn(): Promise<void> {

@@ -91,7 +91,7 @@ async function writeEntries(
 /** Writes one entry and returns its central record. */
 async function writeEntry(packed: Packed, file: ArchiveFile, maxBytes: number): Promise<Buffer> {
   const offset = file.length
-  await file.write(localHeader(packed.head))
+  await file.write(localHeader(packed.head, offset))
   const measure = await packed.writeData(async (bytes) => {
     if (file.length + bytes.length > maxBytes) {
       throw new DriveError('too-large', `The folder's zip is over ${maxBytes} bytes.`)

@@ -6,6 +6,7 @@ import {
   MAX_16,
   MAX_32,
   OWN_COMMENT,
+  OWN_MARK,
   SIGNATURE,
   S_IFDIR,
   S_IFMT,
@@ -42,8 +43,11 @@ const VERSION_ZIP64 = 45
 const MADE_BY = (HOST.unix << 8) | 63
 const DOS_DIRECTORY = 0x10
 
-/** Local header, name and extra fields: all that stands before an entry's data. */
-export function localHeader(head: EntryHead): Buffer {
+/**
+ * Local header, name and extra fields: all that stands before an entry's data. The one that begins an
+ * archive, at `offset` 0, has the mark of this program.
+ */
+export function localHeader(head: EntryHead, offset: number): Buffer {
   const isLate = (head.flags & FLAG.descriptor) !== 0
   const { crc32, compressedSize, size } = isLate
     ? { crc32: 0, compressedSize: 0, size: 0 }
@@ -52,6 +56,7 @@ export function localHeader(head: EntryHead): Buffer {
     head.zip64 ? zip64Field([size, compressedSize]) : Buffer.alloc(0),
     timestampField(head.mtimeMs),
     head.extra ?? Buffer.alloc(0),
+    offset === 0 ? field(EXTRA.own, OWN_MARK) : Buffer.alloc(0),
   ])
   const header = Buffer.alloc(LENGTH.local)
   header.writeUInt32LE(SIGNATURE.local, 0)

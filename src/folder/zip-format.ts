@@ -24,11 +24,12 @@ export const FLAG = {
   utf8: 0x0800,
 } as const
 
-/** Tags of extra fields; `timestamp` and `unicodePath` are Info-ZIP's. */
+/** Tags of extra fields; `timestamp` and `unicodePath` are Info-ZIP's, `own` is ours (`OWN_MARK`). */
 export const EXTRA = {
   zip64: 0x0001,
   ntfs: 0x000a,
   timestamp: 0x5455,
+  own: 0x6762,
   unicodePath: 0x7075,
 } as const
 
@@ -49,6 +50,12 @@ export const S_IFLNK = 0o120000
  * itself, so that a folder `x` that holds only a directory `x` is not taken for one top directory.
  */
 export const OWN_COMMENT = 'bagfs'
+
+/**
+ * Body of an extra field in the first local header of these zips, so that the head of a download tells
+ * what only the end of it told. Other programs step over fields that they do not know.
+ */
+export const OWN_MARK = Buffer.from('bagfs', 'latin1')
 
 /** What the central directory says of an entry's data. Nothing in it is to be trusted. */
 export interface ZipEntry {

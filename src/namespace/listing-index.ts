@@ -1,3 +1,4 @@
+import { isZipName, withoutZip } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import { encodeName } from '../domain/names.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
@@ -11,7 +12,6 @@ export type KindOf = (bagId: BagId) => BagFacts['kind']
 /** Most keys have one record; those are kept without an array around them. */
 type OneOrMore = BagRecord | BagRecord[]
 
-const ZIP = /\.zip$/i
 const NOTHING: readonly BagRecord[] = []
 
 /**
@@ -60,7 +60,7 @@ export class ListingIndex {
 
   /** To be called when the kind of a bag was learned: its records move to the names that they have now. */
   learnKind(bagId: BagId): void {
-    const zips = this.recordsOf(bagId).filter(({ name }) => isZip(name))
+    const zips = this.recordsOf(bagId).filter(({ name }) => isZipName(name))
     const families = zips.map((record) => familyOf(this.plainOf(record)))
     for (const [at, record] of zips.entries()) this.#removeName(families[at] ?? '', record)
     for (const record of zips) families.push(this.#addName(record))
@@ -68,7 +68,7 @@ export class ListingIndex {
   }
 
   #addName(record: BagRecord): string {
-    if (isZip(record.name)) {
+    if (isZipName(record.name)) {
       this.#zippedFolders.set(record.bagId, this.#kindOf(record.bagId) === 'folder')
     }
     const plain = this.plainOf(record)
@@ -100,7 +100,7 @@ export class ListingIndex {
 
   /** The name that a record is shown under when no other wants it; a folder's goes without `.zip`. */
   plainOf(record: BagRecord): string {
-    return encodeName(this.#isZippedFolder(record) ? record.name.replace(ZIP, '') : record.name)
+    return encodeName(this.#isZippedFolder(record) ? withoutZip(record.name) : record.name)
   }
 
   toCandidate(record: BagRecord): Candidate {
@@ -157,7 +157,7 @@ export class ListingIndex {
   }
 
   #isZippedFolder({ bagId, name }: BagRecord): boolean {
-    if (!isZip(name)) return false
+    if (!isZipName(name)) return false
     return this.#zippedFolders.get(bagId) ?? this.#kindOf(bagId) === 'folder'
   }
 }
@@ -169,11 +169,6 @@ export function indexListing(
   const index = new ListingIndex(kindOf)
   atOnce(index.add(records))
   return index
-}
-
-/** A bag that is called `.zip` and nothing else keeps its name. */
-function isZip(name: string): boolean {
-  return name.length > 4 && ZIP.test(name)
 }
 
 /** True when there was something under this key. */

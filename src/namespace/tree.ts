@@ -70,8 +70,8 @@ function withSent(changes: Changes, sent: readonly BagId[]): Changes {
 
 /** What the intents add to the listing. A bag that is listed under its name is not added again. */
 function listAdded(index: ListingIndex, { pending, made }: Changes): readonly Candidate[] {
-  const isListed = ({ bagId, name }: (typeof made)[number]): boolean =>
-    index.recordsOf(bagId).some((record) => record.name === name)
+  const isListed = (one: (typeof made)[number]): boolean =>
+    index.recordsOf(one.bagId).some((record) => index.plainOf(record) === index.plainOf(one))
   return [
     ...pending.map((intent): Candidate => {
       return { kind: 'pending', plain: encodeName(intent.name), intent }

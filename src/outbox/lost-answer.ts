@@ -1,3 +1,4 @@
+import { listedAs } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { PutIntent } from '../domain/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
@@ -49,15 +50,12 @@ function candidates(
   intent: PutIntent,
   refused: ReadonlySet<BagId>,
 ): readonly BagRecord[] {
-  const ours = records.filter((record) => isNamed(record, intent) && !refused.has(record.bagId))
+  const ours = records.filter(
+    ({ name, bagId }) => listedAs(name, intent) !== undefined && !refused.has(bagId),
+  )
   const misses = ({ size, description }: BagRecord): number =>
     (size === intent.content.length ? 0 : 2) + (description === intent.description ? 0 : 1)
   return ours.sort((a, b) => misses(a) - misses(b))
-}
-
-/** A service may list a folder with or without `.zip`. */
-function isNamed({ name }: BagRecord, intent: PutIntent): boolean {
-  return name === intent.name || (intent.isFolder === true && name === `${intent.name}.zip`)
 }
 
 async function isOurs(

@@ -12,6 +12,7 @@ import { isToSend } from '../../src/outbox/schedule.ts'
 import { Uploader } from '../../src/outbox/uploader.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
 import { FactsStore } from '../../src/state/facts-store.ts'
+import { FolderNamesStore } from '../../src/state/folder-names-store.ts'
 import { ListingStore } from '../../src/state/listing-store.ts'
 
 /** Where a drive in this process gets its account and keeps its state. */
@@ -46,6 +47,7 @@ export class DriveInProcess {
     const { dir } = home
     const service = createHttpService(base, { baseUrl: home.url, token: home.token, retries: 1 })
     const facts = await FactsStore.open(base, { dir })
+    const folderNames = await FolderNamesStore.open(base, { dir })
     const outbox = await Outbox.open(base, { dir: join(dir, 'outbox') })
     const kindOf = (bagId: Parameters<FactsStore['get']>[0]) => facts.get(bagId)?.kind
     const listing = await Listing.open(
@@ -90,7 +92,7 @@ export class DriveInProcess {
       { concurrency: 8, retryBaseMs: 20, retryMaxMs: 100, listingLagMs: 100, durable: false },
     )
     const drive = new Drive(
-      { ...base, service, listing, cache, inflated, outbox, uploader, facts },
+      { ...base, service, listing, cache, inflated, outbox, uploader, facts, folderNames },
       {
         writeBack: home.writeBack,
         readOnly: false,
@@ -110,6 +112,7 @@ export class DriveInProcess {
       () => cache.close(),
       () => outbox.close(),
       () => facts.close(),
+      () => folderNames.close(),
       () => service.close(),
     ]
     await drive.start()

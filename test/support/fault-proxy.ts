@@ -1,6 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { LaggingListing } from './lagging-listing.ts'
+import { ZippedListing } from './zipped-listing.ts'
 
 /** What goes wrong with a request. Several may be given; each acts where it can. */
 export interface Fault {
@@ -85,6 +86,8 @@ export interface FaultProxy {
   clear(): void
   /** From now on the listing shows a change that much later; for accounts that only this proxy changes. */
   lagListing(ms: number): void
+  /** From now on the listing calls each folder NAME.zip. */
+  zipFolders(): void
   /** Refuses connections and breaks those that are open; the port stays ours to take again. */
   down(): Promise<void>
   up(): Promise<void>
@@ -101,6 +104,7 @@ export async function startFaultProxy(
   const requests: SeenRequest[] = []
   let active = rules.map(activate)
   let lagging: LaggingListing | undefined
+  let zipped: ZippedListing | undefined
   const server = http.createServer((request, response) => {
     const fault = active.find((rule) => rule.takes(request))?.rule.fault
     const seen = record(request, fault)
@@ -110,6 +114,10 @@ export async function startFaultProxy(
     })
     const changed = async (): Promise<void> => {
       if (request.method !== 'GET') await lagging?.note(request)
+    }
+    if (zipped !== undefined && isListing(request) && fault === undefined) {
+      zipped.answer(request, response).catch(() => request.socket.destroy())
+      return
     }
     if (lagging?.isAskedBy(request) === true && fault === undefined) {
       lagging.answer(request, response).catch(() => request.socket.destroy())
@@ -148,6 +156,9 @@ export async function startFaultProxy(
     lagListing: (ms) => {
       lagging = new LaggingListing(target, ms)
     },
+    zipFolders: () => {
+      zipped = new ZippedListing(target)
+    },
     down,
     up: async () => {
       if (!server.listening) await listen(server, port)
@@ -157,6 +168,10 @@ export async function startFaultProxy(
       agent.destroy()
     },
   }
+}
+
+function isListing({ url = '' }: http.IncomingMessage): boolean {
+  return url.endsWith('/files_list')
 }
 
 function listen(server: http.Server, port: number): Promise<void> {

@@ -1,5 +1,6 @@
 import type { BagCache } from '../../content/bag-cache.ts'
 import type { BagReader } from '../../content/bag-reader.ts'
+import { withoutZip } from '../../domain/folder-names.ts'
 import type { BagId, NodeId } from '../../domain/ids.ts'
 import { openArchive, type Archive, type ArchiveLimits } from '../../folder/archive.ts'
 import { blockBuffered } from '../../folder/block-buffer.ts'
@@ -91,7 +92,7 @@ export class Folder {
         { length, read, readNow },
         { blockBytes: BLOCK_BYTES, maxBlocks: BLOCKS },
       )
-      const folderName = this.node.serviceName.replace(/\.zip$/i, '')
+      const folderName = withoutZip(this.node.serviceName)
       const archive = await openArchive(source, { limits: this.#deps.limits, folderName })
       return { bagId, archive, reader }
     } catch (error) {

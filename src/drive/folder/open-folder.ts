@@ -1,5 +1,6 @@
 import { link, rm } from 'node:fs/promises'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import { listedAs } from '../../domain/folder-names.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { DeleteIntent, PutIntent } from '../../domain/intent.ts'
 import type { Clock } from '../../domain/clock.ts'
@@ -328,7 +329,7 @@ export class OpenFolder {
     if (unclosedOf(this.folder).length > 0) return false
     const isListed = this.#deps.entries
       .records()
-      .some((record) => record.bagId === base && record.name === put.name)
+      .some((record) => record.bagId === base && listedAs(record.name, put) !== undefined)
     if (!isListed) return false
     const { outbox, clock } = this.#deps
     const now = clock.now()

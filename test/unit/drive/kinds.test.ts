@@ -1,11 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ROOT } from '../../../src/drive/nodes.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 import { TestService } from '../../support/mounted-drive.ts'
-import { rawZip } from '../folder/support.ts'
+import { writeArchive } from '../../../src/folder/write.ts'
+import { fileOf, rawZip } from '../folder/support.ts'
 
 const DOWNLOADS = { method: 'GET', path: /download/ }
 const SOON = { timeout: 10_000 }
@@ -112,5 +113,104 @@ describe('a change of a bag whose kind is not known yet', () => {
     await expect.poll(asked, SOON).toBe(4)
     await user.drive.close()
     expect((await ends).map(({ status }) => status)).toEqual(names.map(() => 'rejected'))
+  })
+})
+
+describe("a folder's zip that is listed as NAME.zip", () => {
+  let dir: string
+  let service: TestService
+  let user: DriveInProcess
+  let zip: Buffer
+  beforeEach(async () => {
+    dir = mkdtempSync(join(tmpdir(), 'bagfs-kinds-'))
+    service = await TestService.start(join(dir, 'service'))
+    const content = await fileOf(dir, 'content', 'content')
+    const item = { type: 'file', path: 'in.txt', mode: 0o644, mtimeMs: 0, content } as const
+    await writeArchive([item], join(dir, 'zip'))
+    zip = readFileSync(join(dir, 'zip'))
+  })
+  afterEach(async () => {
+    await user.drop()
+    await service.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  const begin = async (): Promise<void> => {
+    const { url } = service.proxy
+    user = await DriveInProcess.open({ url, token: service.token, dir, writeBack: true })
+  }
+  /** Names of the root once all is known, directories with a slash. */
+  const shown = async (): Promise<string> => {
+    const names = (await user.drive.readDirectory(ROOT)).map(({ name, kind }) => {
+      return kind === 'directory' ? `${name}/` : `${name}${kind === undefined ? '?' : ''}`
+    })
+    return names.sort().join(' ')
+  }
+  const FILE = 'folder-names.json'
+  const learned = (): unknown => JSON.parse(readFileSync(join(dir, FILE), 'utf8'))
+
+  it('is a file when another is listed as NAME, whichever head comes first', async () => {
+    const slow = await service.upload('Photos', zip)
+    await service.upload('Photos.zip', zip)
+    const path = new RegExp(slow)
+    service.proxy.add({ match: { method: 'GET', path }, fault: { latencyMs: 1_000 } })
+    await begin()
+    await shown()
+    expect((await user.drive.lookup(ROOT, 'Photos.zip')).kind).toBe('file')
+    await expect.poll(shown, SOON).toBe('Photos.zip Photos/')
+    await user.drop()
+    expect(learned()).toEqual({ version: 1, names: 'plain' })
+  })
+
+  it('is a folder when none is listed as NAME, for this machine from now on', async () => {
+    for (const name of ['One.zip', 'Two.zip']) await service.upload(name, zip)
+    await service.upload('real.zip', rawZip([{ name: 'in.txt', content: 'in' }]))
+    await service.upload('other', 'no zip')
+    await begin()
+    expect((await user.drive.lookup(ROOT, 'One')).kind).toBe('directory')
+    await expect.poll(shown, SOON).toBe('One/ Two/ other real.zip')
+    expect(await user.read('Two/in.txt')).toBe('content')
+    await user.drop()
+    expect(learned()).toEqual({ version: 1, names: 'zipped' })
+    await begin()
+    expect(await shown()).toBe('One/ Two/ other real.zip')
+  })
+
+  it('is a file where a folder that was stored here before is listed as NAME', async () => {
+    await begin()
+    await user.drive.makeDirectory(ROOT, 'Mine', 0o755)
+    const { parent, name } = await user.parent('Mine/f')
+    const { handle } = await user.drive.create(parent, name, 0o644)
+    await user.drive.write(handle, Buffer.from('f'), 0)
+    await user.drive.release(handle)
+    await user.drive.folders.publish()
+    await user.drain()
+    await user.drop()
+    // As an earlier version leaves it.
+    rmSync(join(dir, FILE), { force: true })
+    await service.upload('Mine.zip', zip)
+    await begin()
+    await user.listing.refreshNow()
+    await expect.poll(shown, SOON).toBe('Mine.zip Mine/')
+    await user.drop()
+    expect(learned()).toEqual({ version: 1, names: 'plain' })
+  })
+
+  it('is a file that nobody looks into where folders are known to be listed as NAME', async () => {
+    writeFileSync(join(dir, FILE), '{"version":1,"names":"plain"}')
+    await service.upload('Photos.zip', zip)
+    await begin()
+    expect(await shown()).toBe('Photos.zip')
+    expect(service.proxy.requests.filter(({ path }) => DOWNLOADS.path.test(path))).toEqual([])
+  })
+
+  it('is no file to a change of its name, or of its name without .zip, before its head is here', async () => {
+    for (const name of ['One.zip', 'Two.zip']) await service.upload(name, zip)
+    service.proxy.add({ match: DOWNLOADS, fault: { latencyMs: 200 } })
+    await begin()
+    const isDirectory = { code: 'is-a-directory' }
+    await expect(user.drive.create(ROOT, 'One', 0o644)).rejects.toMatchObject(isDirectory)
+    await user.drive.create(ROOT, 'Two.zip', 0o644)
+    await expect.poll(shown, SOON).toBe('One/ Two.zip Two/')
   })
 })

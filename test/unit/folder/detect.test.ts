@@ -1,6 +1,14 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { kindFromHead, kindFromName, looksLikeZip } from '../../../src/folder/detect.ts'
-import { rawZip } from './support.ts'
+import {
+  isOwnFolder,
+  kindFromHead,
+  kindFromName,
+  looksLikeZip,
+} from '../../../src/folder/detect.ts'
+import { writeArchive } from '../../../src/folder/write.ts'
+import { fileOf, rawZip, tempDir } from './support.ts'
 
 const zip = rawZip([{ name: 'a.txt', content: 'a' }])
 const head = { bytes: zip, contentType: undefined, fileName: undefined, recordName: 'photos' }
@@ -33,6 +41,37 @@ describe('kindFromHead', () => {
     ['the first entry of an office file', { bytes: rawZip([{ name: '[Content_Types].xml' }]) }],
   ])('takes %s for a file', (_what, changes) => {
     expect(kindFromHead({ ...head, ...changes })).toBe('file')
+  })
+})
+
+describe('the zip of a folder that was packed here', () => {
+  const packed = async (...names: readonly string[]): Promise<Buffer> => {
+    const dir = await tempDir()
+    const path = join(dir, 'zip')
+    const content = await fileOf(dir, 'content', 'content')
+    await writeArchive(
+      names.map((name) => ({ type: 'file', path: name, mode: 0o644, mtimeMs: 0, content })),
+      path,
+    )
+    return (await readFile(path)).subarray(0, 2_048)
+  }
+
+  it('is a folder under NAME.zip, but not where folders are listed as NAME', async () => {
+    const own = { ...head, bytes: await packed('a', 'b'), recordName: 'photos.zip' }
+    expect(kindFromHead(own)).toBe('folder')
+    expect(kindFromHead(own, 'zipped')).toBe('folder')
+    expect(kindFromHead(own, 'plain')).toBe('file')
+    expect(kindFromHead({ ...head, recordName: 'photos.zip' }, 'zipped')).toBe('file')
+  })
+
+  it('is known by its first entry, however long its name and whatever it is called', async () => {
+    for (const name of ['mimetype', `${'d/'.repeat(800)}f`]) {
+      const bytes = await packed(name, 'last')
+      expect(isOwnFolder(bytes)).toBe(true)
+      expect(kindFromHead({ ...head, bytes })).toBe('folder')
+    }
+    for (const length of [0, 10, 31, 40]) expect(isOwnFolder(zip.subarray(0, length))).toBe(false)
+    expect(isOwnFolder(zip)).toBe(false)
   })
 })
 

@@ -111,7 +111,7 @@ describe('zip64', () => {
 
   it('makes room in the local header and the descriptor for sizes that come later', () => {
     const late = head({ zip64: true, flags: 0x808 })
-    const local = localHeader(late)
+    const local = localHeader(late, 1)
     expect([local.readUInt32LE(18), local.readUInt32LE(22)]).toEqual([0xffffffff, 0xffffffff])
     expect(local.readUInt16LE(34)).toBe(1)
     expect(local.readUInt16LE(4)).toBe(45)
