@@ -13,6 +13,7 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
     `Outbox:   ${summarise(status.outbox)}`,
     ...status.outbox.map((item) => `  ${describeItem(item, nowMs)}`),
     ...(status.conflicts ?? []).map((conflict) => `Conflict: ${describeConflict(conflict)}`),
+    ...status.room.map((holder) => `Written:  ${describeHolder(holder)}`),
     ...status.damaged.map((path) => `Damaged:  ${describeDamaged(path)}`),
   ]
   return lines.map((line) => `${line}\n`).join('')
@@ -41,6 +42,12 @@ export function describeCache(cache: {
   const { bytes, maxBytes, bags } = cache
   const of = maxBytes === undefined ? '' : ` of ${formatSize(maxBytes)}`
   return `${formatSize(bytes)}${of}, ${bags === 1 ? '1 bag' : `${bags} bags`}`
+}
+
+/** `big.bin holds 12 MB of the account` */
+function describeHolder({ name, bytes }: DriveStatus['room'][number]): string {
+  const what = name === '' ? 'a file that was deleted while it is open' : name
+  return `${what} holds ${formatSize(bytes)} of the account until it is closed and stored`
 }
 
 function describeDownload(download: DriveStatus['downloads'][number]): string {

@@ -83,6 +83,8 @@ export const driveStatus = z.object({
   conflicts: optional(z.array(z.object({ name: z.string(), other: z.string(), atMs: z.number() }))),
   /** Directories of changes that could not be read and were set aside; older drives do not tell. */
   damaged: z.array(z.string()).default([]),
+  /** What is being written and takes room of the account, the largest first; an earlier version does not tell. */
+  room: z.array(z.object({ name: z.string(), bytes: z.number() })).default([]),
 })
 
 const unreadable = z.object({ bagId: z.string(), reason: z.string() })

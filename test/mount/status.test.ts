@@ -274,6 +274,16 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(readdirSync(out).sort()).toEqual(['F.zip', 'G.zip'])
   })
 
+  it('tells what holds room of the account while it is written, deleted files too', async () => {
+    const drive = await mount()
+    const text = await drive.sh(
+      'exec 3>kept 4>gone; head -c 2M /dev/zero >&3; rm gone; head -c 1M /dev/zero >&4; cat .bagfs/status',
+    )
+    expect(text).toMatch(/^Written: {2}kept holds 2\.\d MB of the account until/m)
+    expect(text).toMatch(/^Written: {2}a file that was deleted while it is open holds 1\.\d MB/m)
+    await expect.poll(() => drive.sh('cat .bagfs/status')).not.toContain('Written:')
+  })
+
   it('shows how old the listing is when the service is gone', async () => {
     await bench.service.upload('a.txt', 'a\n')
     const drive = await mount('--listing-ttl', '100ms')

@@ -77,6 +77,6 @@ function statusOf(mountpoint: string): DriveStatus {
     ...{ version: 1, mountpoint, pid: 1, service: 'http://service', account: 'me', mode: 'back' },
     listing: { ageMs: null, records: 0 },
     cache: { bytes: 0, maxBytes: 10, bags: 0 },
-    ...{ uploads: [], downloads: [], outbox: [], damaged: [] },
+    ...{ uploads: [], downloads: [], outbox: [], damaged: [], room: [] },
   }
 }

@@ -28,6 +28,7 @@ function statusWith(some: Partial<DriveStatus>): DriveStatus {
     uploads: [],
     downloads: [],
     outbox: [],
+    room: [],
     damaged: [],
     ...some,
   }

@@ -36,6 +36,7 @@ const status: DriveStatus = {
   uploads: [],
   downloads: [{ bagId: 'b', receivedBytes: 1 }],
   outbox: [...items] satisfies OutboxItem[],
+  room: [],
   damaged: [],
 }
 
