@@ -74,6 +74,8 @@ export interface SeenRequest {
   answerBytes: number
   /** The client went before it had the whole answer. */
   isCut: boolean
+  /** The answer is through, or never will be. */
+  isOver: boolean
   /** The fault that it met. */
   readonly fault: Fault | undefined
 }
@@ -111,6 +113,7 @@ export async function startFaultProxy(
     requests.push(seen)
     response.once('close', () => {
       seen.isCut = !response.writableEnded
+      seen.isOver = true
     })
     const changed = async (): Promise<void> => {
       if (request.method !== 'GET') await lagging?.note(request)
@@ -223,7 +226,8 @@ function seededRandom(seed: number): () => number {
 
 function record(request: http.IncomingMessage, fault: Fault | undefined): SeenRequest {
   const { method = '', url: path = '', headers } = request
-  return { method, path, headers, bodyBytes: 0, answerBytes: 0, isCut: false, fault }
+  const begun = { bodyBytes: 0, answerBytes: 0, isCut: false, isOver: false }
+  return { method, path, headers, fault, ...begun }
 }
 
 interface Passage {
