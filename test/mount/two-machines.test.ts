@@ -105,4 +105,25 @@ describe.runIf(canMount())('a file that two machines write', () => {
     expect((await bench.bagfs(['sync', a.path])).code).toBe(0)
     expect([...(await stored())].sort()).toEqual(['a1\nB-PRECIOUS\n', 'a1\na9\n'])
   })
+
+  it.each([
+    ['removed', 'rm log', ['b\n']],
+    ['overwritten', 'echo a2 >log', ['a2\n', 'b\n']],
+    ['replaced by a rename', 'echo a2 >tmp-of-a; mv -f tmp-of-a log', ['a2\n', 'b\n']],
+    ['renamed', 'mv log old', ['a1\n', 'b\n']],
+  ])(
+    'stays in its other version when it is %s here before this is heard',
+    async (_, command, left) => {
+      const a = await bench.mount(...SLOW)
+      const b = await bench.mountOther(...EAGER)
+      await a.sh('echo a1 >log')
+      await untilShown(b, 'log', 'a1\n')
+      await a.sh('ls -l; cat log')
+      await b.sh('echo b >log')
+      await a.sh(command)
+      expect((await bench.bagfs(['sync', a.path])).code).toBe(0)
+      expect((await bench.bagfs(['sync', b.path])).code).toBe(0)
+      await expect.poll(async () => [...(await stored())].sort()).toEqual(left)
+    },
+  )
 })
