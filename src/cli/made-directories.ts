@@ -43,6 +43,7 @@ export function attachMadeDirectories(deps: MadeDirectoriesDeps, about: AboutDri
         ...deps,
         conflicts: () => drive.conflicts.list(),
         roomHolders: () => drive.roomHolders(),
+        refused: () => drive.refusedChanges(),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
       },
       about,

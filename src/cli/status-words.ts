@@ -1,6 +1,7 @@
 import { formatSize } from '../config/sizes.ts'
 import type { DriveStatus, OutboxItem } from '../control/protocol.ts'
 import { describeConflict } from '../drive/conflicts.ts'
+import type { RefusedChanges } from '../drive/room.ts'
 
 /** The status of a drive for people: what `bagfs status` prints and `.bagfs/status` holds. */
 export function describeStatus(status: DriveStatus, nowMs: number): string {
@@ -14,6 +15,7 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
     ...status.outbox.map((item) => `  ${describeItem(item, nowMs)}`),
     ...(status.conflicts ?? []).map((conflict) => `Conflict: ${describeConflict(conflict)}`),
     ...status.room.map((holder) => `Written:  ${describeHolder(holder)}`),
+    ...(status.refused ?? []).map((refused) => `Refused:  ${describeRefused(refused)}`),
     ...status.damaged.map((path) => `Damaged:  ${describeDamaged(path)}`),
   ]
   return lines.map((line) => `${line}\n`).join('')
@@ -70,6 +72,13 @@ function summarise(items: readonly OutboxItem[]): string {
   if (stuck > 0)
     parts.push(`${stuck} failed and ${stuck === 1 ? 'waits' : 'wait'} for you (bagfs outbox)`)
   return `${parts.join(', ')}.`
+}
+
+/** `changes of photos: its new version needs 11 MB beside the old one, and 9 MB are left ...` */
+function describeRefused({ name, neededBytes, leftBytes }: RefusedChanges): string {
+  const needs = `its new version needs ${formatSize(neededBytes)} beside the old one`
+  const wayOut = 'delete something from it or the account, or get more space'
+  return `changes of ${name}: ${needs}, and ${formatSize(leftBytes)} are left; ${wayOut}`
 }
 
 /** `changes that could not be read are kept in /...` */

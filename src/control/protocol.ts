@@ -81,6 +81,13 @@ export const driveStatus = z.object({
    * A drive of an earlier version does not tell.
    */
   conflicts: optional(z.array(z.object({ name: z.string(), other: z.string(), atMs: z.number() }))),
+  /**
+   * Folders that refused changes, because their new version does not fit beside the old one; older
+   * drives do not tell.
+   */
+  refused: optional(
+    z.array(z.object({ name: z.string(), neededBytes: z.number(), leftBytes: z.number() })),
+  ),
   /** Directories of changes that could not be read and were set aside; older drives do not tell. */
   damaged: z.array(z.string()).default([]),
   /** What is being written and takes room of the account, the largest first; an earlier version does not tell. */

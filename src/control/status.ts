@@ -2,7 +2,7 @@ import type { CacheStats } from '../content/bag-cache.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Intent } from '../domain/intent.ts'
 import type { ShownConflict } from '../drive/conflicts.ts'
-import type { RoomHolder } from '../drive/room.ts'
+import type { RefusedChanges, RoomHolder } from '../drive/room.ts'
 import type { ListingStatus } from '../namespace/listing.ts'
 import { listItems, type Sending } from '../outbox/items.ts'
 import { percentOf } from '../outbox/words.ts'
@@ -16,6 +16,7 @@ export interface StatusDeps {
   readonly cache: { stats(): CacheStats }
   readonly conflicts: () => readonly ShownConflict[]
   readonly roomHolders: () => readonly RoomHolder[]
+  readonly refused: () => readonly RefusedChanges[]
   /** A name in the listing for a bag, if it has one. */
   readonly nameOf: (bagId: BagId) => string | undefined
 }
@@ -44,6 +45,7 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     }),
     outbox: [...listItems(deps.outbox.intents(), deps.uploader)],
     conflicts: deps.conflicts().map(({ name, other, atMs }) => ({ name, other, atMs })),
+    refused: [...deps.refused()],
     damaged: [...deps.outbox.damaged()],
     room: deps.roomHolders().map(({ name, bytes }) => ({ name, bytes })),
   }

@@ -3,7 +3,7 @@ import type { BagId, HandleId, NodeId } from '../domain/ids.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry, SpaceReport } from './attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ROOT } from './nodes.ts'
-import type { RoomHolder } from './room.ts'
+import type { RefusedChanges, RoomHolder } from './room.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
 import type { Created, OpenOptions, Subtree } from './subtree.ts'
@@ -204,6 +204,11 @@ export class Drive {
   /** What takes room of the account and is no change that waits, the largest first. */
   roomHolders(): readonly RoomHolder[] {
     return this.#parts.space.holders()
+  }
+
+  /** Folders that refused changes, because what they would be stored as does not fit. */
+  refusedChanges(): readonly RefusedChanges[] {
+    return this.#parts.space.refused()
   }
 
   listExtended(node: NodeId): readonly string[] {

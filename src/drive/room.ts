@@ -4,6 +4,22 @@ export interface RoomHolder {
   readonly bytes: number
 }
 
+/** A folder that takes no changes, because its new version does not fit beside the old one. */
+export interface RefusedChanges {
+  readonly name: string
+  /** What its new version takes. */
+  readonly neededBytes: number
+  /** What is left for it. */
+  readonly leftBytes: number
+}
+
+/** What a group takes beside its rooms: content that is at the service already and is sent once more. */
+export interface Carried {
+  readonly bytes: () => number
+  /** Counts exactly what `bytes` answers a bound of. */
+  readonly recount: () => void
+}
+
 /** Where rooms are added up. */
 interface Ledger {
   changed(group: RoomGroup): void
@@ -17,18 +33,36 @@ export class RoomGroup {
   readonly #name: () => string | undefined
   /** False while it cannot be sent: then it takes no room from others. */
   readonly isCounted: () => boolean
+  readonly #carried: Carried | undefined
   #bytes = 0
+  #stands = false
 
   /** `name` tells what it is called now, for people. */
-  constructor(ledger: Ledger, name: () => string | undefined, isCounted = (): boolean => true) {
+  constructor(
+    ledger: Ledger,
+    name: () => string | undefined,
+    options: { readonly isCounted?: () => boolean; readonly carried?: Carried } = {},
+  ) {
     this.#ledger = ledger
     this.#name = name
-    this.isCounted = isCounted
+    this.isCounted = options.isCounted ?? (() => true)
+    this.#carried = options.carried
   }
 
-  /** Of all its rooms. */
+  /** Of all its rooms, and what is carried. */
   get bytes(): number {
-    return this.#bytes
+    return this.#bytes + (this.#stands ? (this.#carried?.bytes() ?? 0) : 0)
+  }
+
+  /** True while it may take room. */
+  get isInUse(): boolean {
+    return this.#stands || this.#bytes > 0
+  }
+
+  /** What is carried counts from now on, or does no more. */
+  stand(stands: boolean): void {
+    this.#stands = stands
+    this.#ledger.changed(this)
   }
 
   get holder(): RoomHolder {
@@ -52,6 +86,7 @@ export class RoomGroup {
 
   /** Throws `no-space` when so many bytes more do not fit, after asking the service once more. */
   async check(bytes: number): Promise<void> {
+    if (!this.fits(bytes)) this.#carried?.recount()
     await this.#ledger.check(bytes, this)
   }
 }

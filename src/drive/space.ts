@@ -3,9 +3,10 @@ import { DriveError, localDiskFull } from '../domain/errors.ts'
 import type { Intent } from '../domain/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
+import { failedForWantOfRoom } from '../outbox/failure.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import type { SpaceReport } from './attributes.ts'
-import { RoomGroup, type Room, type RoomHolder } from './room.ts'
+import { RoomGroup, type RefusedChanges, type Room, type RoomHolder } from './room.ts'
 
 interface SpaceDeps {
   readonly service: Pick<DriveService, 'getAccount'>
@@ -16,9 +17,15 @@ interface SpaceDeps {
   readonly log: Logger
 }
 
+/** What refused changes, and tells for how long it would do so again. */
+interface Refusing {
+  readonly refused: () => RefusedChanges | undefined
+}
+
 /**
  * What the account can still take: `space_left` less what waits in the outbox and what is being
- * written. Without an answer of the service nothing is refused.
+ * written. What cannot be sent as things are takes no room from others. Without an answer of the service
+ * nothing is refused.
  */
 export class Space {
   readonly #deps: SpaceDeps
@@ -27,8 +34,9 @@ export class Space {
   #asking: Promise<void> | undefined
   #triedAtMs = 0
   #waiting: number | undefined
-  /** Those that hold something. */
+  /** Those that may hold something. */
   readonly #groups = new Set<RoomGroup>()
+  readonly #refusing = new Set<Refusing>()
 
   constructor(deps: SpaceDeps, settings: { readonly ttlMs: number; readonly account?: Account }) {
     this.#deps = deps
@@ -50,13 +58,29 @@ export class Space {
 
   /** Told by a group that it holds more, or less. */
   changed(group: RoomGroup): void {
-    if (group.bytes === 0) this.#groups.delete(group)
-    else this.#groups.add(group)
+    if (group.isInUse) this.#groups.add(group)
+    else this.#groups.delete(group)
+  }
+
+  /** To be called when changes were refused, so that people are told for as long as it is so. */
+  noteRefusal(refusing: Refusing): void {
+    this.#refusing.add(refusing)
+  }
+
+  /** Folders that refused changes and would do so again. */
+  refused(): readonly RefusedChanges[] {
+    return [...this.#refusing].flatMap((each) => {
+      const refused = each.refused()
+      if (refused === undefined) this.#refusing.delete(each)
+      return refused ?? []
+    })
   }
 
   /** What holds room that no intent counts, the largest first. */
   holders(): readonly RoomHolder[] {
-    return Array.from(this.#groups, ({ holder }) => holder).sort((a, b) => b.bytes - a.bytes)
+    return Array.from(this.#groups, ({ holder }) => holder)
+      .filter(({ bytes }) => bytes > 0)
+      .sort((a, b) => b.bytes - a.bytes)
   }
 
   /** True when `bytes` more (of a group) fit by what was last heard. */
@@ -65,6 +89,13 @@ export class Space {
     if (bytes > 0) this.#renew()
     const free = this.freeFor(group)
     return bytes <= 0 || free === undefined || bytes <= free
+  }
+
+  /** True when all that a group takes, and `bytes` more, fit by what was last heard. */
+  leaves(group: RoomGroup, bytes: number): boolean {
+    this.#renew()
+    const free = this.freeFor(group)
+    return free === undefined || bytes <= free
   }
 
   /**
@@ -93,10 +124,14 @@ export class Space {
   /** Bytes that a group, or others, may still take by what was last heard; undefined before that. */
   freeFor(group: RoomGroup | undefined): number | undefined {
     if (this.#account === undefined) return undefined
-    this.#waiting ??= waitingBytes(this.#deps.intents(), this.#account.askedAtMs)
+    const { spaceLeft } = this.#account
+    this.#waiting ??= waitingBytes(this.#deps.intents(), this.#account)
     let held = 0
-    for (const each of this.#groups) if (each === group || each.isCounted()) held += each.bytes
-    return this.#account.spaceLeft - this.#waiting - held
+    for (const each of this.#groups) {
+      const { bytes } = each
+      if (each === group || (bytes <= spaceLeft && each.isCounted())) held += bytes
+    }
+    return spaceLeft - this.#waiting - held
   }
 
   /** Asks again in the background when the last question is old, whatever came of it. */
@@ -128,13 +163,18 @@ export class Space {
   }
 }
 
-/** Bytes of puts that the account's figure does not count yet. */
-function waitingBytes(intents: readonly Intent[], askedAtMs: number): number {
+/** Bytes of puts that the account's figure does not count yet, and that can be sent as things are. */
+function waitingBytes(
+  intents: readonly Intent[],
+  { askedAtMs, spaceLeft }: { readonly askedAtMs: number; readonly spaceLeft: number },
+): number {
   let bytes = 0
   for (const intent of intents) {
     if (intent.kind !== 'put' || intent.phase === 'local') continue
     if (intent.confirmedAtMs !== undefined && intent.confirmedAtMs < askedAtMs) continue
-    bytes += intent.content.length ?? 0
+    const length = intent.content.length ?? 0
+    const isTooLarge = intent.phase !== 'confirmed' && length > spaceLeft
+    if (!isTooLarge && !failedForWantOfRoom(intent)) bytes += length
   }
   return bytes
 }

@@ -1,4 +1,5 @@
 import type { FileRecordWire } from '../service/wire.ts'
+import type { ReceivableRoom } from './incoming.ts'
 
 export type BagKind = 'file' | 'folder'
 
@@ -44,15 +45,16 @@ export class Account {
   }
 
   /**
-   * Most bytes worth receiving under `name`. A bag that is here already takes no more space, and
+   * What is worth receiving under `name`. A bag that is here already takes no more space, and
    * whether an upload is one is known only at its end.
    */
-  receivableBytes(name: string): number {
-    let most = this.spaceLeftBytes()
+  receivable(name: string): ReceivableRoom {
+    const leftBytes = this.spaceLeftBytes()
+    let mostBytes = leftBytes
     for (const { record } of this.#bags.values()) {
-      if (record.filename === name && record.size > most) most = record.size
+      if (record.filename === name && record.size > mostBytes) mostBytes = record.size
     }
-    return most
+    return { mostBytes, leftBytes }
   }
 
   /** Counts bytes of a bag that is about to be held, so that two uploads cannot share the last space. */

@@ -11,7 +11,7 @@ import { lockDirectory } from './directory-lock.ts'
 import type { DirectoryLock } from './directory-lock.ts'
 import { moveDurably, onDisk, PRIVATE_DIRECTORY } from './durable-files.ts'
 import { noSpace, receiveContent } from './incoming.ts'
-import type { ReceivedContent } from './incoming.ts'
+import type { ReceivableRoom, ReceivedContent } from './incoming.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import { RecordFiles } from './record-files.ts'
 
@@ -136,8 +136,8 @@ export class BagStore {
   }
 
   /** Writes content beside the bags; hand it to `add` or `discard`. See `receiveContent`. */
-  async receive(source: AsyncIterable<Buffer>, maxBytes: number): Promise<ReceivedContent> {
-    const work = receiveContent(source, { directory: this.#incomingDir, maxBytes })
+  async receive(source: AsyncIterable<Buffer>, room: ReceivableRoom): Promise<ReceivedContent> {
+    const work = receiveContent(source, { directory: this.#incomingDir, room })
     this.#receiving.add(work)
     try {
       return await work

@@ -3,7 +3,7 @@ import type { Multipart, MultipartFile, MultipartValue } from '@fastify/multipar
 import { DriveError } from '../domain/errors.ts'
 import { rejectField } from './answers.ts'
 import type { BagStore } from './bag-store.ts'
-import type { ReceivedContent } from './incoming.ts'
+import type { ReceivableRoom, ReceivedContent } from './incoming.ts'
 
 /** The form of an upload: the file on disk, and what was said of it. */
 export interface UploadForm {
@@ -37,13 +37,13 @@ async function readFields(request: FastifyRequest): Promise<Map<string, unknown>
 }
 
 /**
- * Reads the form of an upload and stores its file as it arrives. `maxBytesOf` tells how much may
+ * Reads the form of an upload and stores its file as it arrives. `roomFor` tells how much may
  * come under a name. Rejects `rejected`, `bad-request`, `no-space`; nothing is left on disk then.
  */
 export async function readUploadForm(
   request: FastifyRequest,
   store: BagStore,
-  maxBytesOf: (name: string) => number,
+  roomFor: (name: string) => ReceivableRoom,
 ): Promise<UploadForm> {
   if (!request.isMultipart()) throw rejectField('file', 'Field required, as multipart form data')
   let file: { readonly content: ReceivedContent; readonly name: string } | undefined
@@ -52,7 +52,7 @@ export async function readUploadForm(
     await eachPart(request, async (part) => {
       if (part.type === 'field') description = descriptionOf(part) ?? description
       else if (isTheFile(part, file !== undefined)) {
-        const content = await store.receive(part.file, maxBytesOf(part.filename))
+        const content = await store.receive(part.file, roomFor(part.filename))
         file = { content, name: part.filename }
       }
     })

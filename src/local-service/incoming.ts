@@ -18,18 +18,26 @@ export interface ReceivedContent {
   readonly head: Buffer
 }
 
+/** What an account can take of an upload. */
+export interface ReceivableRoom {
+  /** Most bytes worth receiving: a bag that is held already takes no room. */
+  readonly mostBytes: number
+  /** Bytes of new content that fit. */
+  readonly leftBytes: number
+}
+
 /**
  * Writes `source` to a new file in `directory`. Rejects with `no-space` as soon as more than
- * `maxBytes` have come, and as `source` does; nothing is left then.
+ * `mostBytes` have come, and as `source` does; nothing is left then.
  */
 export async function receiveContent(
   source: AsyncIterable<Buffer>,
-  settings: { readonly directory: string; readonly maxBytes: number },
+  settings: { readonly directory: string; readonly room: ReceivableRoom },
 ): Promise<ReceivedContent> {
   const path = join(settings.directory, randomUUID())
   const handle = await onDisk(WHAT, open(path, 'wx', PRIVATE_FILE))
   try {
-    const written = await writeAll(source, handle, settings.maxBytes)
+    const written = await writeAll(source, handle, settings.room)
     await onDisk(WHAT, handle.sync())
     await onDisk(WHAT, handle.close())
     return { path, ...written }
@@ -42,14 +50,14 @@ export async function receiveContent(
 async function writeAll(
   source: AsyncIterable<Buffer>,
   handle: FileHandle,
-  maxBytes: number,
+  { mostBytes, leftBytes }: ReceivableRoom,
 ): Promise<Omit<ReceivedContent, 'path'>> {
   const hash = createHash('sha256')
   let head = Buffer.alloc(0)
   let length = 0
   for await (const chunk of source) {
     length += chunk.length
-    if (length > maxBytes) throw noSpace(maxBytes)
+    if (length > mostBytes) throw noSpace(leftBytes)
     if (head.length < HEAD_LENGTH) head = Buffer.concat([head, chunk]).subarray(0, HEAD_LENGTH)
     hash.update(chunk)
     await onDisk(WHAT, handle.writeFile(chunk))

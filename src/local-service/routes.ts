@@ -44,7 +44,7 @@ async function upload(
   const exchange = exchangeOf(request)
   const account = store.account(exchange.uid)
   const form = await readUploadForm(request, store, (name) =>
-    account.receivableBytes(nameOf(kind, name)),
+    account.receivable(nameOf(kind, name)),
   )
   exchange.name = form.name
   exchange.bytes = form.content.length

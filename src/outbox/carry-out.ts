@@ -4,6 +4,7 @@ import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import { explainRefusal, refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
 import { EarlyUpload } from './early-upload.ts'
 import { Handover, isAllOf } from './handover.ts'
@@ -79,6 +80,10 @@ export class CarryOut {
       ? await findSent(this.#deps, this.#settings, put, attempt)
       : undefined
     if (found !== undefined) return this.#confirm(put, found)
+    const { signal } = attempt
+    if (put.content.from === 'staged') {
+      await refuseWithoutRoom(this.#deps, put, { length: put.content.length, signal })
+    }
     const sending = await this.#updatePut(put, { sentAtMs: this.#deps.clock.now() })
     if (sending.name !== put.name) return sending
     if (sending.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
@@ -267,29 +272,8 @@ export class CarryOut {
         attempt.onAnswerLost()
         await this.#updatePut(put, { sentAtMs: clock.now() })
       }
-      throw await this.#explain(error, length, attempt.signal)
-    }
-  }
-
-  /** The service has no status of its own for "full": a refusal is that when the account has no room. */
-  async #explain(error: unknown, length: number, signal: AbortSignal): Promise<unknown> {
-    // No file is missing: there is nothing at that address that takes uploads.
-    if (isDriveError(error, 'gone')) return new DriveError('bad-answer', error.message, error.facts)
-    if (!isDriveError(error, 'bad-request', 'too-large')) return error
-    try {
-      const account = await this.#deps.service.getAccount({ signal })
-      if (account.spaceLeft >= length) return error
-      return new DriveError('no-space', error.message, {
-        ...error.facts,
-        cause: error,
-        hint: 'Delete something from the account, or get more space.',
-      })
-    } catch (cause) {
-      this.#deps.log.debug(
-        { error: String(cause) },
-        'The account could not be asked for its space.',
-      )
-      return error
+      const { signal } = attempt
+      throw await explainRefusal(this.#deps, error, { length, signal })
     }
   }
 

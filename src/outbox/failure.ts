@@ -23,6 +23,11 @@ export function failedForWantOfService(intent: Intent | undefined): boolean {
   return intent?.failure !== undefined && WANT_OF_SERVICE.has(intent.failure.code)
 }
 
+/** True for a change that the service had no room for; it is sent once there is some. */
+export function failedForWantOfRoom(intent: Intent | undefined): boolean {
+  return intent?.failure?.code === 'no-space' && intent.phase !== 'confirmed'
+}
+
 /** Describes a failed try for the outbox, `status` and `user.bagfs.state`. */
 export function describeFailure(
   error: unknown,

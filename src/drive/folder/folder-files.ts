@@ -8,6 +8,7 @@ import type { Source } from '../source.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { StagedFile } from '../staged-file.ts'
 import type { FolderWork } from './folder-work.ts'
+import type { FolderRoom } from './folder-room.ts'
 import type { Folder } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
@@ -32,6 +33,7 @@ export interface FolderHandle {
 interface FolderFilesDeps {
   readonly folder: Folder
   readonly work: FolderWork
+  readonly room: FolderRoom
   readonly inflated: InflatedFiles
   readonly contents: LocalContents
   readonly clock: Clock
@@ -201,8 +203,11 @@ export class FolderFiles {
 
   /** Staged content of a file that may be changed now: a copy, where the content is to stay as it is. */
   async writable(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
-    const { contents, work, folder } = this.#deps
+    const { contents, work, folder, room } = this.#deps
     return this.#deps.inTurn(async () => {
+      if (item.content.from === 'archive' && this.#pathOf(item) !== undefined) {
+        await room.check(options.empty ? item.content.node.entry.compressedSize : 0)
+      }
       await work.begin()
       const { content } = item
       if (content.from === 'local' && !staysAsItIs(content, options)) {
@@ -215,6 +220,7 @@ export class FolderFiles {
       if (!options.empty) await this.#copyInto(item, copy.staged)
       copy.before = contents.keptFor(content)
       item.content = copy
+      room.settle()
       if (content.from === 'local') content.closeStaged()
       return copy.staged
     })
@@ -348,6 +354,7 @@ export class FolderFiles {
       return
     }
     this.#deps.contents.takeBack(item, content, content.before)
+    this.#deps.room.noteTakenBack()
   }
 
   /** Removes the staged content of a file that is gone, unless somebody has it open. */

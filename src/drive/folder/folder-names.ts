@@ -7,6 +7,7 @@ import { syncDirectory } from '../../state/atomic-file.ts'
 import type { AttributeChanges } from '../attributes.ts'
 import type { FolderFiles } from './folder-files.ts'
 import type { FolderWork } from './folder-work.ts'
+import type { FolderRoom } from './folder-room.ts'
 import type { Folder } from './folder.ts'
 import {
   isWithin,
@@ -24,12 +25,16 @@ import { Replay } from './replay.ts'
 interface FolderNamesDeps {
   readonly folder: Folder
   readonly work: FolderWork
+  readonly room: FolderRoom
   readonly files: FolderFiles
   readonly contents: LocalContents
   readonly clock: Clock
   readonly log: Logger
   readonly inTurn: <Result>(task: () => Promise<Result>) => Promise<Result>
 }
+
+/** What is done to the children of a directory. */
+type Change<Result> = (children: Map<string, Item>, nowMs: number) => Promise<Result>
 
 /** Changes of the tree of a folder: each is in the journal when it resolves. */
 export class FolderNames {
@@ -90,7 +95,7 @@ export class FolderNames {
 
   /** Removes a file or link; an open file lives on without a name. */
   async unlink(parent: DirectoryItem, name: string): Promise<Item> {
-    return this.#change(parent, async (children, now) => {
+    return this.#removing(parent, async (children, now) => {
       const item = this.#existing(children, name)
       if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
       await this.#remove(children, item, now)
@@ -99,7 +104,7 @@ export class FolderNames {
   }
 
   async removeDirectory(parent: DirectoryItem, name: string): Promise<void> {
-    await this.#change(parent, async (children, now) => {
+    await this.#removing(parent, async (children, now) => {
       const item = this.#existing(children, name)
       if (item.type !== 'directory') throw new DriveError('not-a-directory', 'This is a file.')
       await this.#refuseFull(item)
@@ -185,6 +190,7 @@ export class FolderNames {
   async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
     if (changesNothing(item, changes)) return
     await this.#deps.inTurn(async () => {
+      await this.#deps.room.check()
       await this.#deps.work.begin()
       const mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
       const mtimeMs = changes.mtimeMs ?? item.mtimeMs
@@ -206,17 +212,24 @@ export class FolderNames {
     if (item?.type === 'file') await this.#deps.files.persist(item, { closes: false })
   }
 
-  async #change<Result>(
-    parent: DirectoryItem,
-    task: (children: Map<string, Item>, nowMs: number) => Promise<Result>,
-  ): Promise<Result> {
+  async #change<Result>(parent: DirectoryItem, task: Change<Result>): Promise<Result> {
     return this.#deps.inTurn(async () => {
-      await this.#deps.work.begin()
-      const now = this.#deps.clock.now()
-      const result = await task(await this.#deps.folder.children(parent), now)
-      parent.mtimeMs = now
-      return result
+      await this.#deps.room.check()
+      return this.#begun(parent, task)
     })
+  }
+
+  /** A change that needs no room: what is removed may be what the folder is too large by. */
+  async #removing<Result>(parent: DirectoryItem, task: Change<Result>): Promise<Result> {
+    return this.#deps.inTurn(() => this.#begun(parent, task))
+  }
+
+  async #begun<Result>(parent: DirectoryItem, task: Change<Result>): Promise<Result> {
+    await this.#deps.work.begin()
+    const now = this.#deps.clock.now()
+    const result = await task(await this.#deps.folder.children(parent), now)
+    parent.mtimeMs = now
+    return result
   }
 
   #remove(children: Map<string, Item>, item: Item, now: number): Promise<void> {

@@ -34,6 +34,8 @@ interface ChangedTree {
   readonly base: () => BagId | undefined
   /** True while large content that was closed is written in place: packing waits for its end. */
   readonly isTorn: () => boolean
+  /** Told when it gets changes, and when all are stored. */
+  readonly noteChanges: (are: boolean) => void
 }
 
 /** A folder that never rests is packed this often all the same. */
@@ -91,6 +93,7 @@ export class FolderWork {
     const { start = 0, packed = start } = intent.changes ?? {}
     // Later changes are counted on from what the zip has.
     while (this.#journal.count < packed) this.#journal.append(NO_CHANGE)
+    this.#tree.noteChanges(true)
     return operations.slice(start)
   }
 
@@ -303,6 +306,7 @@ export class FolderWork {
     const journal = this.#path('journal.jsonl')
     this.close()
     this.#id = undefined
+    this.#tree.noteChanges(false)
     try {
       await rm(filesDir, { recursive: true, force: true })
       await rm(journal, { force: true })

@@ -9,11 +9,11 @@ import type { Outbox } from '../../outbox/outbox.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import { syncDirectory } from '../../state/atomic-file.ts'
 import type { FileNode } from '../nodes.ts'
-import { RoomGroup } from '../room.ts'
 import type { Space } from '../space.ts'
 import { fileOperation, FolderFiles } from './folder-files.ts'
 import { localFolder, nextRound, stored } from './folder-intents.ts'
 import { FolderNames } from './folder-names.ts'
+import { FolderRoom } from './folder-room.ts'
 import { FolderWork, type WorkDeps, type WorkSettings } from './folder-work.ts'
 import { Folder, type FolderDeps } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
@@ -56,6 +56,7 @@ export class OpenFolder {
   readonly work: FolderWork
   readonly files: FolderFiles
   readonly names: FolderNames
+  readonly room: FolderRoom
   readonly #deps: OpenFolderDeps
   readonly #contents: LocalContents
   /** Operations written down once more, because the zip that is on its way is without them. */
@@ -80,12 +81,17 @@ export class OpenFolder {
     this.work = new FolderWork(deps, settings, node, {
       base: () => this.folder.baseBag,
       isTorn: () => unclosedOf(this.folder).some(({ content }) => content.isTorn),
+      noteChanges: (are) => {
+        this.room.noteChanges(are)
+      },
     })
-    const room = new RoomGroup(deps.space, () => node.name)
-    this.#contents = new LocalContents({ work: this.work, room, clock: deps.clock })
+    const intentId = (): IntentId | undefined => this.intentId ?? this.#waitingOf(node)?.id
+    this.room = new FolderRoom({ ...deps, folder: this.folder, intentId })
+    const { room } = this
+    this.#contents = new LocalContents({ work: this.work, room: room.group, clock: deps.clock })
     const inTurn = <Result>(task: () => Promise<Result>): Promise<Result> => this.#inTurn(task)
     const { folder, work } = this
-    const shared = { ...deps, folder, work, contents: this.#contents, inTurn }
+    const shared = { ...deps, folder, work, room, contents: this.#contents, inTurn }
     this.files = new FolderFiles(shared)
     this.names = new FolderNames({ ...shared, files: this.files })
   }
@@ -151,6 +157,11 @@ export class OpenFolder {
     this.#release()
     this.#snapshot = snapshot
     for (const content of localOf(snapshot)) content.pin()
+  }
+
+  #waitingOf(node: FileNode): PutIntent | undefined {
+    const intent = this.#intentOf(node)
+    return intent?.phase === 'confirmed' ? undefined : intent
   }
 
   #intentOf(node: FileNode): PutIntent | undefined {
@@ -346,6 +357,7 @@ export class OpenFolder {
   close(): void {
     this.work.close()
     this.#contents.giveBack(this.folder.top)
+    this.room.close()
     this.folder.close()
   }
 }

@@ -174,6 +174,15 @@ describe('an upload that is refused', () => {
     expect(await service.json('/api/user')).toMatchObject({ space_left: 0 })
   })
 
+  it('does not fit: the answer tells what is left, also when it has the name of something larger', async () => {
+    const service = await startFixture({ capacityBytes: 10 })
+    await service.put('same', 'hello!!')
+    const parts = [{ name: 'file', filename: 'same', content: '12345678' }]
+    const answer = await service.send('/api/files/upload', parts)
+    expect(answer.status).toBe(400)
+    expect(await answer.text()).toContain('Not enough space: 3 bytes are left.')
+  })
+
   it('does not fit: the answer comes long before the end of the upload', async () => {
     const service = await startFixture({ capacityBytes: 1000 })
     const upload = service.openUpload({ 'content-length': '1000000000' })

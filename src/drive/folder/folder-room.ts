@@ -1,0 +1,168 @@
+import { DriveError } from '../../domain/errors.ts'
+import type { IntentId } from '../../domain/ids.ts'
+import type { PutIntent } from '../../domain/intent.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Archive } from '../../folder/archive.ts'
+import { walkTree, type ArchiveNode, type DirectoryNode } from '../../folder/tree.ts'
+import { failedForWantOfRoom } from '../../outbox/failure.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import { RoomGroup, type RefusedChanges } from '../room.ts'
+import type { Space } from '../space.ts'
+import type { Folder } from './folder.ts'
+import { itemsOf } from './items.ts'
+
+interface FolderRoomDeps {
+  readonly folder: Folder
+  readonly space: Space
+  readonly outbox: Pick<Outbox, 'get'>
+  /** The intent that holds the changes, or that the next change goes into. */
+  readonly intentId: () => IntentId | undefined
+  readonly log: Logger
+}
+
+/**
+ * The room that the next zip of a folder takes of the account, beside the zip that is stored: what was
+ * written here, and what is carried over from the old zip.
+ */
+export class FolderRoom {
+  readonly group: RoomGroup
+  readonly #deps: FolderRoomDeps
+  /** What is carried of a zip, once it was counted; never less than what is. */
+  #counted: { readonly archive: Archive; readonly bytes: number } | undefined
+  #hasRefused = false
+
+  constructor(deps: FolderRoomDeps) {
+    this.#deps = deps
+    this.group = new RoomGroup(deps.space, () => deps.folder.node.name, {
+      isCounted: () => !failedForWantOfRoom(this.#intent()),
+      carried: {
+        bytes: () => (this.#intent()?.content.from === 'folder' ? this.#carriedBytes() : 0),
+        recount: () => {
+          this.#recount()
+        },
+      },
+    })
+  }
+
+  /** The folder has changes from now on, or has none any more. */
+  noteChanges(are: boolean): void {
+    this.#hasRefused &&= are
+    this.group.stand(are)
+  }
+
+  /** Content of the old zip came back into the tree. */
+  noteTakenBack(): void {
+    this.#counted = undefined
+  }
+
+  /** Counts anew where the folder seems too large: what was changed or removed is not carried any more. */
+  settle(): void {
+    if (!this.#fits(0)) this.#recount()
+  }
+
+  /**
+   * Throws `no-space` when the folder could not be stored with one change more, after asking the service
+   * once more. `freedBytes` of the old zip are not carried any more after the change.
+   */
+  async check(freedBytes = 0): Promise<void> {
+    if (await this.#isRoom(freedBytes)) {
+      this.#hasRefused = false
+      return
+    }
+    this.#noteRefusal()
+    throw new DriveError('no-space', 'The changed folder does not fit beside its old version.', {
+      hint: 'Delete something from the folder or the account, or get more space.',
+    })
+  }
+
+  async #isRoom(freedBytes: number): Promise<boolean> {
+    if (this.#fits(freedBytes)) return true
+    this.#recount()
+    if (this.#fits(freedBytes)) return true
+    await this.#deps.space.ask()
+    return this.#fits(freedBytes)
+  }
+
+  #noteRefusal(): void {
+    if (!this.#hasRefused) {
+      const { folder, log } = this.#deps
+      const { neededBytes, leftBytes } = this.#figures()
+      const name = folder.node.name ?? ''
+      log.warn({ folder: name, neededBytes, leftBytes }, 'A folder has no room for changes.')
+    }
+    this.#hasRefused = true
+    this.#deps.space.noteRefusal(this)
+  }
+
+  /** Why changes were refused; undefined once they would fit. */
+  refused(): RefusedChanges | undefined {
+    if (this.#hasRefused && this.#fits(0)) this.#hasRefused = false
+    return this.#hasRefused ? this.#figures() : undefined
+  }
+
+  #figures(): RefusedChanges {
+    const { bytes } = this.group
+    const leftBytes = Math.max(0, (this.#deps.space.freeFor(this.group) ?? 0) + bytes)
+    const name = this.#deps.folder.node.name ?? ''
+    return { name, neededBytes: bytes + this.#unheldBytes(), leftBytes }
+  }
+
+  close(): void {
+    this.#hasRefused = false
+    this.group.stand(false)
+  }
+
+  #fits(freedBytes: number): boolean {
+    return this.#deps.space.leaves(this.group, this.#unheldBytes() - freedBytes)
+  }
+
+  /** What another change would make the folder take, beside what it takes already. */
+  #unheldBytes(): number {
+    const intent = this.#intent()
+    if (intent === undefined) return this.#carriedBytes()
+    // The room of a zip that waits, or is on its way, is that of the next one: the old bag goes in between.
+    const isCounted = intent.content.from === 'folder' || !failedForWantOfRoom(intent)
+    return isCounted ? 0 : this.#carriedBytes()
+  }
+
+  #intent(): PutIntent | undefined {
+    const id = this.#deps.intentId()
+    const intent = id === undefined ? undefined : this.#deps.outbox.get(id)
+    return intent?.kind === 'put' ? intent : undefined
+  }
+
+  /** Of the zip that the next one is made from; that of a folder made or emptied here has none. */
+  #carriedBytes(): number {
+    const { archive } = this.#deps.folder
+    const intent = this.#intent()
+    const isNew = intent?.content.from === 'folder' && intent.changes?.base === undefined
+    if (archive === undefined || isNew) return 0
+    return this.#counted?.archive === archive ? this.#counted.bytes : archive.source.length
+  }
+
+  #recount(): void {
+    const { archive, top } = this.#deps.folder
+    if (archive === undefined) return
+    let bytes = archive.source.length - storedBytes(archive.root)
+    for (const item of itemsOf(top)) {
+      if (item.type === 'directory') {
+        if (item.children === undefined) bytes += storedBytes(item.archived)
+      } else if (item.type === 'file' && item.content.from === 'archive') {
+        bytes += sizeIn(item.content.node)
+      }
+    }
+    this.#counted = { archive, bytes: Math.max(bytes, 0) }
+  }
+}
+
+/** Bytes that everything below a directory of a zip has there. */
+function storedBytes(top: DirectoryNode | undefined): number {
+  let bytes = 0
+  if (top === undefined) return 0
+  for (const node of walkTree(top)) bytes += sizeIn(node)
+  return bytes
+}
+
+function sizeIn(node: ArchiveNode): number {
+  return node.type === 'directory' ? 0 : node.entry.compressedSize
+}
