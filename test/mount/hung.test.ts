@@ -61,9 +61,10 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
     it('costs many who read one deadline, at the same time or one after the other', async () => {
       const each = (command: string): string =>
         `for n in $(seq ${OTHERS}); do ${command}; done; wait; false`
-      await within(CONTENT_MS, () => drive.fails(each('cat "other $n" &')))
-      // One of them may be the one that finds out whether the service is still dead.
-      await within(CONTENT_MS, () => drive.fails(each('cat "other $n"')))
+      // One of them may be the one that finds out whether the service is still dead. A deadline for each
+      // of them would be OTHERS of these.
+      await within(2 * CONTENT_MS, () => drive.fails(each('cat "other $n" &')))
+      await within(2 * CONTENT_MS, () => drive.fails(each('cat "other $n"')))
     })
 
     it('ends cp, and what was copied is kept and sent later', async () => {
