@@ -1,5 +1,5 @@
 import type { BagId } from '../domain/ids.ts'
-import type { DeletedBag, Intent } from '../domain/intent.ts'
+import type { DeletedBag, Intent, PutIntent } from '../domain/intent.ts'
 import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { UploaderDeps } from './ports.ts'
 import type { Step } from './steps.ts'
@@ -30,8 +30,7 @@ export class BagDeletes {
 
   /** Deletes what no entry shows; false for a bag that came back under another entry and stays. */
   async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<boolean> {
-    const isNeeded = this.#isSource(bagId) || this.#isToBeReplaced(bagId)
-    if (isNeeded || this.#deps.isShown(bagId)) return false
+    if (this.#isNeeded(bagId) || this.#deps.isShown(bagId)) return false
     this.#step('delete.begin')
     await this.#deps.service.deleteBag(bagId, { signal })
     this.#step('delete.answered')
@@ -49,30 +48,15 @@ export class BagDeletes {
     return [...new Set([...listed, ...given, deleter].map(({ name }) => name))]
   }
 
-  /** True while a rename still has to fetch its content from this bag. */
-  #isSource(bagId: BagId): boolean {
+  /** True while a put needs the bag: to fetch its content from, or because it is not confirmed in its place. */
+  #isNeeded(bagId: BagId): boolean {
     const { outbox } = this.#deps
     return outbox
       .intents()
       .some(
         (intent) =>
           intent.kind === 'put' &&
-          intent.content.from === 'bag' &&
-          intent.content.bagId === bagId &&
-          outbox.successorOf(intent.id) === undefined,
-      )
-  }
-
-  /** True while the put that takes its place is not confirmed: that put deletes it when it is. */
-  #isToBeReplaced(bagId: BagId): boolean {
-    const { outbox } = this.#deps
-    return outbox
-      .intents()
-      .some(
-        (intent) =>
-          intent.kind === 'put' &&
-          (intent.phase === 'waiting' || intent.phase === 'held') &&
-          intent.replaces.includes(bagId) &&
+          (isSourceOf(intent, bagId) || isToReplace(intent, bagId)) &&
           outbox.successorOf(intent.id) === undefined,
       )
   }
@@ -80,4 +64,13 @@ export class BagDeletes {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
+}
+
+function isSourceOf({ content }: PutIntent, bagId: BagId): boolean {
+  return content.from === 'bag' && content.bagId === bagId
+}
+
+/** Such a put deletes the bag itself, once it is confirmed. */
+function isToReplace({ phase, replaces }: PutIntent, bagId: BagId): boolean {
+  return (phase === 'waiting' || phase === 'held') && replaces.includes(bagId)
 }
