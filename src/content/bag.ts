@@ -38,6 +38,7 @@ export class Bag {
   readonly #streams: BagStreams
   readonly #scant: ScantRoom
   #headSeen = false
+  readonly #isAnswered = (): boolean => this.#headSeen
   /** The last head told no length. */
   #isUntold = false
   #rangeRefused = false
@@ -155,7 +156,7 @@ export class Bag {
     const attempt = (): number | undefined => this.readNow(claim, buffer, position)
     const need = (): Need | undefined => this.#need(position, end + options.ahead)
     const atMostMs = options.isProbe ? this.#settings.silenceMs : undefined
-    return this.#wait({ attempt, need, atMostMs }, options.signal)
+    return this.#wait({ attempt, need, atMostMs, isAnswered: this.#isAnswered }, options.signal)
   }
 
   /**
@@ -181,7 +182,8 @@ export class Bag {
     }
     const need = (): Need | undefined => this.#need(0, this.#headSeen ? Infinity : ahead)
     try {
-      return await this.#wait({ attempt, need, atMostMs: this.#settings.silenceMs }, signal)
+      const atMostMs = this.#settings.silenceMs
+      return await this.#wait({ attempt, need, atMostMs, isAnswered: this.#isAnswered }, signal)
     } finally {
       cancel()
     }

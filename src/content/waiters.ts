@@ -15,8 +15,10 @@ export interface Wait<Result> {
   readonly attempt: () => Result | undefined
   /** What is missing; undefined when no download can bring it. */
   readonly need: () => Need | undefined
-  /** Rejects `timed-out` after so many milliseconds, also while bytes come. */
+  /** Rejects `timed-out` after so many milliseconds, also while bytes come, once `isAnswered`. */
   readonly atMostMs?: number | undefined
+  /** False while the service has said nothing: the download tells then why. */
+  readonly isAnswered?: () => boolean
 }
 
 interface Waiter {
@@ -48,13 +50,17 @@ export class Waiters {
       const interrupt = (): void => {
         waiter.reject(new DriveError('interrupted', 'The read was interrupted.'))
       }
-      const { atMostMs } = wait
-      const tooLate = (): void => {
-        waiter.reject(new DriveError('timed-out', 'The content comes too slowly.'))
+      const { atMostMs, isAnswered } = wait
+      let cancel = (): void => undefined
+      const limit = (): void => {
+        if (atMostMs === undefined) return
+        cancel = this.#clock.after(atMostMs, () => {
+          if (isAnswered?.() === false) limit()
+          else waiter.reject(new DriveError('timed-out', 'The content comes too slowly.'))
+        })
       }
-      const cancel = atMostMs === undefined ? undefined : this.#clock.after(atMostMs, tooLate)
       const leave = (): void => {
-        cancel?.()
+        cancel()
         this.#waiters.delete(waiter)
         signal?.removeEventListener('abort', interrupt)
       }
@@ -77,6 +83,7 @@ export class Waiters {
         },
       }
       this.#waiters.add(waiter)
+      limit()
       if (signal?.aborted === true) interrupt()
       else signal?.addEventListener('abort', interrupt, { once: true })
     })
