@@ -5,7 +5,7 @@ import type { Logger } from '../domain/logger.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
 import type { Entry } from '../namespace/entry.ts'
-import { expireIntents, findMissing } from '../namespace/expire.ts'
+import { expireIntents, findMissing, findReturned } from '../namespace/expire.ts'
 import { indexListing, type ListingIndex } from '../namespace/listing-index.ts'
 import { buildTree, type Tree } from '../namespace/tree.ts'
 import type { Outbox } from '../outbox/outbox.ts'
@@ -18,7 +18,7 @@ interface EntriesDeps {
   readonly listing: Listing
   readonly outbox: Outbox
   readonly nodes: Nodes
-  readonly missing: Pick<MissingBags, 'findGone'>
+  readonly missing: Pick<MissingBags, 'look'>
   readonly clock: Clock
   readonly log: Logger
   /** Size of an entry as it is shown, in bytes. */
@@ -162,7 +162,11 @@ export class Entries {
   async #expire(snapshot: ListingSnapshot): Promise<void> {
     const { outbox, listing, missing } = this.#deps
     if (!outbox.intents().some(isFinished) || !(await listing.keep())) return
-    const gone = await missing.findGone(findMissing(snapshot, outbox.intents()))
+    const confirmed = outbox.intents()
+    const { gone, back } = await missing.look(
+      findMissing(snapshot, confirmed),
+      findReturned(snapshot, confirmed),
+    )
     this.#followOpenFiles()
     const kept = this.#basesOfDrafts()
     // One that is still needed counts as unfinished, so that what belongs together stays together.
@@ -173,7 +177,7 @@ export class Entries {
           ? { ...intent, replacedAreDeleted: false }
           : intent,
       )
-    const expired = expireIntents(snapshot, intents, this.#listingLagMs, gone)
+    const expired = expireIntents(snapshot, intents, this.#listingLagMs, gone, back)
     await forgetInOrder(expired, async (intent) => {
       await outbox.remove(intent.id, intent)
       return outbox.get(intent.id) === undefined

@@ -28,6 +28,9 @@ interface FilesDeps {
   readonly modeOf: (node: FileNode) => number
 }
 
+/** How long a kernel may go by a size that it heard before: it appends there, and asks for no other. */
+const SIZE_TRUSTED_MS = 2_000
+
 /** Open files: reading, and writing into staged content. */
 export class Files {
   readonly #deps: FilesDeps
@@ -42,6 +45,8 @@ export class Files {
     try {
       if (options.truncate) await this.#stageEmpty(node, this.#deps.modeOf(node))
       else if (node.staged === undefined) await this.#learnLength(handle)
+      const sinceChange = this.#deps.clock.now() - node.sizeChangedAtMs
+      handle.endIsUnsure = options.append === true && sinceChange < SIZE_TRUSTED_MS
       return handle
     } catch (error) {
       await this.release(handle)
@@ -101,7 +106,11 @@ export class Files {
     const placeIn = (staged: StagedFile): number => (isAtEnd ? staged.size : position)
     return this.#change(handle.node, {
       length: (staged) => Math.max(staged.size, placeIn(staged) + bytes.length),
-      make: (staged) => this.#writeStaged(staged, bytes, placeIn(staged)),
+      make: (staged) => {
+        // For the kernel the file ends elsewhere now.
+        if (placeIn(staged) !== position) handle.node.sizeChangedAtMs = this.#deps.clock.now()
+        return this.#writeStaged(staged, bytes, placeIn(staged))
+      },
       refuse: (staged, error) => staged.failed(placeIn(staged), bytes.length, error),
     })
   }

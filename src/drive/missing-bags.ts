@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { MissingBag } from '../namespace/expire.ts'
+import type { DoubtfulBag } from '../namespace/expire.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import { hasBag } from '../service/has-bag.ts'
 
@@ -17,13 +17,14 @@ const AT_ONCE = 4
 const LAGGING_MS = 10 * 60_000
 
 /**
- * Asks the service for bags that it confirmed and its listing lacks. A listing that lags and a bag that
- * another machine removed look the same in it; a download tells them apart.
+ * Asks the service for bags that it confirmed and its listing lacks, and for those that it deleted and its
+ * listing has. A listing that lags and what another machine did look the same in it; a download tells them
+ * apart.
  */
 export class MissingBags {
   readonly #deps: MissingBagsDeps
   readonly #lagMs: number
-  /** What was told of each missing bag, and when; bounded by the bags that are missing. */
+  /** What was told of each bag, and when; bounded by the bags that are in doubt. */
   readonly #told = new Map<BagId, { readonly atMs: number; readonly isGone: boolean }>()
   readonly #abort = new AbortController()
   /** Until then a bag may be missing for `lagMs` before it is asked for. */
@@ -34,35 +35,65 @@ export class MissingBags {
     this.#lagMs = settings.lagMs
   }
 
-  /** Those of all missing bags that the service has no more. What it does not tell counts as there. */
-  async findGone(missing: readonly MissingBag[]): Promise<ReadonlySet<BagId>> {
-    const known = new Set(missing.map(({ bagId }) => bagId))
+  /**
+   * Of all bags that the listing lacks (`missing`) those that are gone, and of all that it has although they
+   * were deleted (`returned`) those that are back. What the service does not tell counts as neither.
+   */
+  async look(
+    missing: readonly DoubtfulBag[],
+    returned: readonly DoubtfulBag[],
+  ): Promise<{ readonly gone: ReadonlySet<BagId>; readonly back: ReadonlySet<BagId> }> {
+    const known = new Set([...missing, ...returned].map(({ bagId }) => bagId))
     for (const bagId of this.#told.keys()) if (!known.has(bagId)) this.#told.delete(bagId)
-    const toAsk = missing.filter((one) => this.#isToAsk(one))
-    for (let at = 0; at < toAsk.length; at += AT_ONCE) {
-      await Promise.all(toAsk.slice(at, at + AT_ONCE).map(({ bagId }) => this.#ask(bagId)))
-    }
-    return new Set([...known].filter((bagId) => this.#told.get(bagId)?.isGone === true))
+    await this.#askAll(
+      missing.filter((one) => this.#isToAsk(one)),
+      false,
+    )
+    await this.#askAll(
+      returned.filter((one) => this.#isToAskAgain(one)),
+      true,
+    )
+    const told = (bags: readonly DoubtfulBag[], isGone: boolean): ReadonlySet<BagId> =>
+      new Set(bags.map(({ bagId }) => bagId).filter((id) => this.#told.get(id)?.isGone === isGone))
+    const lagMs = this.#lagMs
+    const now = this.#deps.clock.now()
+    const late = returned.filter(({ confirmedAtMs }) => now - confirmedAtMs >= lagMs)
+    return { gone: told(missing, true), back: told(late, false) }
   }
 
   close(): void {
     this.#abort.abort()
   }
 
-  #isToAsk({ bagId, confirmedAtMs }: MissingBag): boolean {
+  #isToAsk({ bagId, confirmedAtMs }: DoubtfulBag): boolean {
     const now = this.#deps.clock.now()
     const told = this.#told.get(bagId)
     if (told !== undefined) return !told.isGone && now - told.atMs >= this.#lagMs
     return now >= this.#laggingUntilMs || now - confirmedAtMs >= this.#lagMs
   }
 
-  async #ask(bagId: BagId): Promise<void> {
+  /** A listing may show what was deleted for as long as it may lag. */
+  #isToAskAgain({ bagId, confirmedAtMs }: DoubtfulBag): boolean {
+    const now = this.#deps.clock.now()
+    const told = this.#told.get(bagId)
+    if (told !== undefined && now - told.atMs < this.#lagMs) return false
+    return now - confirmedAtMs >= this.#lagMs
+  }
+
+  async #askAll(bags: readonly DoubtfulBag[], isLateWhenGone: boolean): Promise<void> {
+    for (let at = 0; at < bags.length; at += AT_ONCE) {
+      const some = bags.slice(at, at + AT_ONCE)
+      await Promise.all(some.map(({ bagId }) => this.#ask(bagId, isLateWhenGone)))
+    }
+  }
+
+  async #ask(bagId: BagId, isLateWhenGone: boolean): Promise<void> {
     const { service, clock, log } = this.#deps
     try {
       const isGone = !(await hasBag(service, bagId, { signal: this.#abort.signal }))
       this.#told.set(bagId, { atMs: clock.now(), isGone })
-      if (isGone) log.info({ bagId }, 'A bag that was stored from here was removed elsewhere.')
-      else this.#laggingUntilMs = clock.now() + LAGGING_MS
+      log.debug({ bagId, isGone }, 'The service was asked for a bag that its listing has wrong.')
+      if (isGone === isLateWhenGone) this.#laggingUntilMs = clock.now() + LAGGING_MS
     } catch (error) {
       log.debug({ bagId, error: String(error) }, 'Whether a bag is still there is not known.')
     }

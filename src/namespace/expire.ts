@@ -9,8 +9,8 @@ export interface Listed {
   readonly startedAtMs: number
 }
 
-/** A bag that the service confirmed and its listing lacks. */
-export interface MissingBag {
+/** A bag of which a listing says something else than the service confirmed, at this time. */
+export interface DoubtfulBag {
   readonly bagId: BagId
   readonly confirmedAtMs: number
 }
@@ -18,7 +18,8 @@ export interface MissingBag {
 /**
  * The confirmed intents that a listing makes unnecessary: those with nothing left to do, where the
  * listing was asked for after the confirmation and shows the bag of a put and none of what the
- * intent replaces. A bag in `gone` need not be shown: the service was asked, and has it no more.
+ * intent replaces. A bag in `gone` need not be shown: the service was asked, and has it no more. One in
+ * `back` may be listed although it was deleted: the service was asked, and has it (again).
  * `lagMs` after the confirmation a listing that still says otherwise is believed, because somebody
  * else may have changed it. Intents that hold each other's effect in check go together, so that
  * what is left does not bring back what was hidden: give all intents, not some.
@@ -28,6 +29,7 @@ export function expireIntents(
   intents: readonly Intent[],
   lagMs: number,
   gone: ReadonlySet<BagId> = new Set(),
+  back: ReadonlySet<BagId> = new Set(),
 ): readonly Intent[] {
   const effects = toEffects(intents)
   const done = findDone(effects, listing)
@@ -36,7 +38,7 @@ export function expireIntents(
   const expired = done.filter(
     (effect) =>
       listing.startedAtMs - effect.confirmedAtMs >= lagMs ||
-      (isReplacedOrShown(effect, listing, last, gone) && isNoneListed(effect, listing, last)),
+      (isReplacedOrShown(effect, listing, last, gone) && isNoneListed(effect, listing, last, back)),
   )
   return withoutEntangled(effects, new Set(expired))
 }
@@ -45,13 +47,27 @@ export function expireIntents(
  * Bags that were given to finished puts, should show, and are not in a listing that was asked for after
  * that: it lags, or somebody else removed them. Only the service knows.
  */
-export function findMissing(listing: Listed, intents: readonly Intent[]): readonly MissingBag[] {
+export function findMissing(listing: Listed, intents: readonly Intent[]): readonly DoubtfulBag[] {
   const effects = toEffects(intents)
   const last = findMarks(effects, (one, other) => one > other)
   return findDone(effects, listing).flatMap((effect) =>
     effect.given === undefined || isReplacedOrShown(effect, listing, last, new Set())
       ? []
       : [{ bagId: effect.given, confirmedAtMs: effect.confirmedAtMs }],
+  )
+}
+
+/**
+ * Bags that finished intents deleted, and that are in a listing which was asked for after that: it lags, or
+ * another machine stored the same content again and was given the same id. Only the service knows.
+ */
+export function findReturned(listing: Listed, intents: readonly Intent[]): readonly DoubtfulBag[] {
+  const effects = toEffects(intents)
+  const last = findMarks(effects, (one, other) => one > other)
+  return findDone(effects, listing).flatMap((effect) =>
+    [...effect.hides]
+      .filter((bagId) => isListed(listing, bagId) && !((last.given.get(bagId) ?? '') > effect.id))
+      .map((bagId) => ({ bagId, confirmedAtMs: effect.confirmedAtMs })),
   )
 }
 
@@ -135,10 +151,15 @@ function isReplacedOrShown(
   return isListed(listing, given) || gone.has(given) || (last.hides.get(given) ?? '') > id
 }
 
-/** True when nothing is listed of what an intent hides. */
-function isNoneListed({ id, hides }: Effect, listing: Listed, last: Marks): boolean {
+/** True when nothing is listed of what an intent hides, but for what came back. */
+function isNoneListed(
+  { id, hides }: Effect,
+  listing: Listed,
+  last: Marks,
+  back: ReadonlySet<BagId>,
+): boolean {
   return [...hides].every(
-    (bagId) => !isListed(listing, bagId) || (last.given.get(bagId) ?? '') > id,
+    (bagId) => !isListed(listing, bagId) || back.has(bagId) || (last.given.get(bagId) ?? '') > id,
   )
 }
 

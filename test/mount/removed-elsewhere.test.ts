@@ -57,3 +57,16 @@ describe.runIf(canMount())('a file that was stored here', () => {
       .toBeLessThan(20)
   })
 })
+
+describe.runIf(canMount())('a file that was removed here', () => {
+  it('shows again when another machine stores the same content under its name', async () => {
+    const drive = await bench.mount('--listing-ttl', '100ms', '--listing-lag', '500ms')
+    const old = await bench.service.upload('doc', 'same\n')
+    await expect.poll(() => drive.sh('ls'), SOON).toBe('doc\n')
+    await drive.sh('rm doc')
+    expect(await drive.sh('ls')).toBe('')
+    expect(await bench.service.upload('doc', 'same\n')).toBe(old)
+    await expect.poll(() => drive.sh('ls'), SOON).toBe('doc\n')
+    expect(await drive.sh('cat doc')).toBe('same\n')
+  })
+})
