@@ -78,8 +78,7 @@ export class Entries {
   tree(): Tree {
     const snapshot = this.#deps.listing.current()
     if (this.#tree === undefined || this.#tree.of !== snapshot) {
-      const index = snapshot?.index ?? this.#noListing
-      const tree = buildTree(index, this.#deps.outbox.intents())
+      const tree = buildTree(this.#index, this.#deps.outbox.intents())
       this.#tree = { of: snapshot, tree }
     }
     return this.#tree.tree
@@ -87,6 +86,20 @@ export class Entries {
 
   records(): readonly BagRecord[] {
     return this.#deps.listing.current()?.records ?? []
+  }
+
+  /** What the listing tells of a bag. */
+  recordsOf(bagId: BagId): readonly BagRecord[] {
+    return this.#index.recordsOf(bagId)
+  }
+
+  /** What the listing has under the name of an upload. */
+  recordsOfUpload(uploaded: { readonly name: string; readonly isFolder?: boolean }): BagRecord[] {
+    return this.#index.recordsOfUpload(uploaded)
+  }
+
+  get #index(): ListingIndex {
+    return this.#deps.listing.current()?.index ?? this.#noListing
   }
 
   /** True when a visible entry is this bag. */

@@ -5,6 +5,7 @@ import { isZipName, type FolderNames } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
+import { inTurns } from '../domain/turns.ts'
 import {
   isOwnFolder,
   kindFromHead,
@@ -44,6 +45,8 @@ const CROWD = 8
 const LISTING_PROBES = 64
 /** A bag that could not be probed is a file for this long. */
 const RETRY_MS = 60_000
+/** Records of a listing between two looks at the clock. */
+const RECORDS_PER_LOOK = 64
 const IN_DOUBT = new DriveError('bad-answer', 'What came may not be the content.')
 /** How long a kernel trusts what it was told of a file, and a little more. */
 const TRUSTED_MS = 1_100
@@ -188,7 +191,7 @@ export class Kinds {
 
   async #learn(record: BagRecord, mustBeSure: boolean): Promise<void> {
     await this.#look(record, mustBeSure)
-    const others = this.#decide()
+    const others = await this.#decide()
     if (this.#undecided.has(record.bagId)) await Promise.all(others)
   }
 
@@ -233,13 +236,29 @@ export class Kinds {
    * Where folders' zips are found as NAME.zip and none as NAME, the service calls folders so. Looks at the
    * other records first, and answers what is to be waited for.
    */
-  #decide(): readonly Promise<void>[] {
-    if (this.#undecided.size === 0 || this.#deps.folderNames.get() !== undefined) return []
-    const plain = this.#deps.records().filter(({ name }) => !isZipName(name))
-    if (plain.some((record) => this.#isOwn(record))) this.learnNames('plain')
-    const others = plain.filter((record) => this.#isToLearn(record))
-    if (others.length === 0 && this.#undecided.size > 0) this.learnNames('zipped')
-    return others.slice(0, LISTING_PROBES).flatMap((record) => this.#probe(record) ?? [])
+  async #decide(): Promise<readonly Promise<void>[]> {
+    if (!this.#isDeciding) return []
+    const { isOwn, others } = await inTurns(this.#findPlain(), RECORDS_PER_LOOK)
+    if (!this.#isDeciding) return []
+    if (isOwn) this.learnNames('plain')
+    else if (others.length === 0) this.learnNames('zipped')
+    return others.flatMap((record) => this.#probe(record) ?? [])
+  }
+
+  get #isDeciding(): boolean {
+    return this.#undecided.size > 0 && this.#deps.folderNames.get() === undefined
+  }
+
+  /** Whether a folder of ours is listed as NAME, and records without `.zip` that may tell more. */
+  *#findPlain(): Generator<undefined, { isOwn: boolean; others: readonly BagRecord[] }> {
+    const others: BagRecord[] = []
+    for (const record of this.#deps.records()) {
+      yield
+      if (isZipName(record.name)) continue
+      if (this.#isOwn(record)) return { isOwn: true, others }
+      if (others.length < LISTING_PROBES && this.#isToLearn(record)) others.push(record)
+    }
+    return { isOwn: false, others }
   }
 
   /** True for a folder that was uploaded here: only of such content the SHA-256 is known. */

@@ -252,9 +252,7 @@ export class NameChanges {
     if (content.from !== 'bag' || intent.phase === 'waiting') return false
     const isNamed = (recordName: string): boolean =>
       listedAs(recordName, { ...intent, name }) !== undefined
-    return this.#deps.entries
-      .records()
-      .some((record) => record.bagId === content.bagId && isNamed(record.name))
+    return this.#deps.entries.recordsOf(content.bagId).some((record) => isNamed(record.name))
   }
 
   async #takeBack(
@@ -278,8 +276,7 @@ export class NameChanges {
     if (entry?.kind === 'bag') return entry.record.name
     const content = entry?.intent.content
     if (content?.from !== 'bag') return node.serviceName
-    const records = this.#deps.entries.records()
-    return records.find((record) => record.bagId === content.bagId)?.name ?? node.serviceName
+    return this.#deps.entries.recordsOf(content.bagId)[0]?.name ?? node.serviceName
   }
 
   /** DELETE takes a bag away from every record: an entry that shares its bag cannot go alone. */

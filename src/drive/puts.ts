@@ -1,5 +1,4 @@
 import type { Clock } from '../domain/clock.ts'
-import { listedAs } from '../domain/folder-names.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { DeleteIntent, PutIntent } from '../domain/intent.ts'
 import type { Durability, Outbox } from '../outbox/outbox.ts'
@@ -110,8 +109,7 @@ export class Puts {
   /** Bags that are listed under a name, to recognise ours when an answer is lost. */
   namesakesOf(name: string): readonly BagId[] {
     return this.#deps.entries
-      .records()
-      .filter((record) => listedAs(record.name, { name, isFolder: true }) !== undefined)
+      .recordsOfUpload({ name, isFolder: true })
       .map((record) => record.bagId)
   }
 

@@ -1,7 +1,8 @@
-import { isZipName, withoutZip } from '../domain/folder-names.ts'
+import { isZipName, listedAs, withoutZip } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import { encodeName } from '../domain/names.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
+import { ShardedMap } from '../domain/sharded-map.ts'
 import { atOnce } from '../domain/turns.ts'
 import type { Candidate, Entry } from './entry.ts'
 import { countEntries, familyOf, nameFamily } from './family.ts'
@@ -20,19 +21,19 @@ const NOTHING: readonly BagRecord[] = []
  * change it in its place.
  */
 export class ListingIndex {
-  readonly #families = new Map<string, OneOrMore>()
-  readonly #bags = new Map<BagId, OneOrMore>()
-  readonly #named = new Map<string, ReadonlyMap<string, Entry>>()
+  readonly #families = new ShardedMap<string, OneOrMore>()
+  readonly #bags = new ShardedMap<BagId, OneOrMore>()
+  readonly #named = new ShardedMap<string, ReadonlyMap<string, Entry>>()
   /** Families of one record whose plain name is not the key itself: the few with something like an id in it. */
-  readonly #longer = new Set<string>()
+  readonly #longer = new ShardedMap<string, true>()
   /**
    * Whether a listed bag named `*.zip` was known as a folder when it was added. Kept, because the keys
    * of the index follow from it.
    */
-  readonly #zippedFolders = new Map<BagId, boolean>()
+  readonly #zippedFolders = new ShardedMap<BagId, boolean>()
   readonly #kindOf: KindOf
   /** Families of several records, and how many entries each makes. */
-  readonly #shared = new Map<string, number>()
+  readonly #shared = new ShardedMap<string, number>()
   /** Entries of the families in `#shared`. */
   #sharedSize = 0
 
@@ -73,7 +74,7 @@ export class ListingIndex {
     }
     const plain = this.plainOf(record)
     const family = familyOf(plain)
-    if (family !== plain) this.#longer.add(family)
+    if (family !== plain) this.#longer.set(family, true)
     if (add(this.#families, family, record)) this.#shared.set(family, this.#shared.get(family) ?? 0)
     return family
   }
@@ -109,6 +110,15 @@ export class ListingIndex {
 
   recordsOf(bagId: BagId): readonly BagRecord[] {
     return toArray(this.#bags.get(bagId))
+  }
+
+  /** Records that list what was uploaded under this name. */
+  recordsOfUpload(uploaded: { readonly name: string; readonly isFolder?: boolean }): BagRecord[] {
+    const names = [uploaded.name, `${uploaded.name}.zip`, withoutZip(uploaded.name)]
+    const families = new Set(names.map((name) => familyOf(encodeName(name))))
+    return Array.from(families, (family) => toArray(this.#families.get(family)))
+      .flat()
+      .filter(({ name }) => listedAs(name, uploaded) !== undefined)
   }
 
   candidatesIn(family: string): readonly Candidate[] {
@@ -172,7 +182,11 @@ export function indexListing(
 }
 
 /** True when there was something under this key. */
-function add<Key>(map: Map<Key, OneOrMore>, key: Key, record: BagRecord): boolean {
+function add<Key extends string>(
+  map: ShardedMap<Key, OneOrMore>,
+  key: Key,
+  record: BagRecord,
+): boolean {
   const found = map.get(key)
   if (Array.isArray(found)) found.push(record)
   else map.set(key, found === undefined ? record : [found, record])

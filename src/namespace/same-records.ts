@@ -1,4 +1,6 @@
+import type { BagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
+import { ShardedMap } from '../domain/sharded-map.ts'
 import type { ListingIndex } from './listing-index.ts'
 
 /**
@@ -13,14 +15,18 @@ export function* compareRecords(
   if (old === records) return true
   if (old.length !== records.length) return false
   if (yield* haveSameOrder(old, records)) return true
-  const matched = new Set<BagRecord>()
+  /** By bag: the records of the old listing that have no twin yet. */
+  const unmatched = new ShardedMap<BagId, readonly BagRecord[]>()
   for (const record of records) {
     yield
-    const twin = index
-      .recordsOf(record.bagId)
-      .find((one) => !matched.has(one) && isSame(one, record))
+    const { bagId } = record
+    const left = unmatched.get(bagId) ?? index.recordsOf(bagId)
+    const twin = left.find((one) => isSame(one, record))
     if (twin === undefined) return false
-    matched.add(twin)
+    unmatched.set(
+      bagId,
+      left.filter((one) => one !== twin),
+    )
   }
   return true
 }

@@ -339,8 +339,8 @@ export class OpenFolder {
     if (base === undefined || start !== this.work.count) return false
     if (unclosedOf(this.folder).length > 0) return false
     const isListed = this.#deps.entries
-      .records()
-      .some((record) => record.bagId === base && listedAs(record.name, put) !== undefined)
+      .recordsOf(base)
+      .some((record) => listedAs(record.name, put) !== undefined)
     if (!isListed) return false
     const { outbox, clock } = this.#deps
     const now = clock.now()
