@@ -237,15 +237,15 @@ export class Kinds {
    * other records first, and answers what is to be waited for.
    */
   async #decide(): Promise<readonly Promise<void>[]> {
-    if (!this.#isDeciding) return []
+    if (!this.#mustDecide()) return []
     const { isOwn, others } = await inTurns(this.#findPlain(), RECORDS_PER_LOOK)
-    if (!this.#isDeciding) return []
+    if (!this.#mustDecide()) return []
     if (isOwn) this.learnNames('plain')
     else if (others.length === 0) this.learnNames('zipped')
     return others.flatMap((record) => this.#probe(record) ?? [])
   }
 
-  get #isDeciding(): boolean {
+  #mustDecide(): boolean {
     return this.#undecided.size > 0 && this.#deps.folderNames.get() === undefined
   }
 
