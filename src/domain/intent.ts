@@ -43,8 +43,8 @@ export interface FolderChanges {
   readonly packed?: number
 }
 
-/** A bag that the service has deleted, and when, in milliseconds since the epoch. */
-export interface DeletedBag {
+/** When something was done to a bag, in milliseconds since the epoch. */
+export interface BagTime {
   readonly bagId: BagId
   readonly atMs: number
 }
@@ -58,8 +58,13 @@ interface IntentBase {
   readonly createdAtMs: number
   /** Bags that this intent takes the place of: hidden at once, deleted when it is carried out. */
   readonly replaces: readonly BagId[]
+  /**
+   * When those of `replaces` were uploaded, as the listing said when this change was made. A bag that was
+   * uploaded again since then is another machine's, under the same id.
+   */
+  readonly uploaded?: readonly BagTime[]
   /** Those of `replaces` that are deleted already; they stay hidden for as long as a listing may lag. */
-  readonly deleted?: readonly DeletedBag[]
+  readonly deleted?: readonly BagTime[]
   /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure
@@ -96,3 +101,12 @@ export interface DeleteIntent extends IntentBase {
 }
 
 export type Intent = PutIntent | DeleteIntent
+
+/** An intent that knows as well what another knows of the bags that both take the place of. */
+export function withUploads<Some extends Intent>(
+  intent: Some,
+  { uploaded = [] }: Pick<Intent, 'uploaded'>,
+): Some {
+  if (uploaded.length === 0) return intent
+  return { ...intent, uploaded: [...(intent.uploaded ?? []), ...uploaded] }
+}

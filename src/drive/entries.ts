@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import { encodeName } from '../domain/names.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
+import type { BagTime } from '../domain/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
@@ -96,6 +97,15 @@ export class Entries {
   /** What the listing has under the name of an upload. */
   recordsOfUpload(uploaded: { readonly name: string; readonly isFolder?: boolean }): BagRecord[] {
     return this.#index.recordsOfUpload(uploaded)
+  }
+
+  /** When each of these bags was uploaded (again), as the listing says. */
+  uploadsOf(bagIds: readonly BagId[]): readonly BagTime[] {
+    return bagIds.flatMap((bagId) => {
+      const times = this.recordsOf(bagId).map(({ uploadedAtMs }) => uploadedAtMs)
+      const atMs = Math.max(0, ...times)
+      return atMs === 0 ? [] : [{ bagId, atMs }]
+    })
   }
 
   get #index(): ListingIndex {

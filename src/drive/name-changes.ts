@@ -64,7 +64,7 @@ export class NameChanges {
     base: Base,
     mayBeReplaced: boolean,
   ): Promise<DeleteIntent | undefined> {
-    const { outbox, clock, uploader } = this.#deps
+    const { outbox, entries, clock, uploader } = this.#deps
     const puts = base.supersedes.map((id) => outbox.get(id)).filter((put) => put !== undefined)
     const nothingSent = puts.every(
       (put) =>
@@ -87,6 +87,7 @@ export class NameChanges {
       createdAtMs: now,
       replaces: base.replaces,
       supersedes: base.supersedes,
+      uploaded: entries.uploadsOf(base.replaces),
       ...phaseOfDelete(now, mayBeReplaced),
     }
     await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { DeleteIntent, PutIntent } from '../domain/intent.ts'
+import { withUploads, type DeleteIntent, type PutIntent } from '../domain/intent.ts'
 import type { Durability, Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { Entries } from './entries.ts'
@@ -44,7 +44,7 @@ export class Puts {
     what: NewContent,
     id: IntentId = this.#deps.outbox.nextId(),
   ): Promise<PutIntent> {
-    const { outbox, clock } = this.#deps
+    const { outbox, entries, clock } = this.#deps
     const base = this.#withUnsentDeletes(name, replaced)
     const phase = what.content.from === 'folder' ? { phase: 'held' as const } : this.phaseFor(name)
     const put: PutIntent = {
@@ -55,6 +55,7 @@ export class Puts {
       createdAtMs: clock.now(),
       replaces: base.replaces.filter((bagId) => !this.isShared(bagId)),
       supersedes: base.supersedes,
+      uploaded: entries.uploadsOf(base.replaces),
       ...what,
       namesakes: this.namesakesOf(name),
       ...phase,
@@ -73,9 +74,10 @@ export class Puts {
     durability: Durability,
   ): Promise<PutIntent | undefined> {
     const base = this.#withUnsentDeletes(name, replaced)
+    const uploaded = this.#deps.entries.uploadsOf(base.replaces)
     const updated = await this.#deps.outbox.update(
       id,
-      (latest) => (latest.kind === 'put' ? moved(latest, base) : latest),
+      (latest) => (latest.kind === 'put' ? withUploads(moved(latest, base), { uploaded }) : latest),
       durability,
     )
     if (updated?.kind !== 'put') return undefined

@@ -1,8 +1,11 @@
 import type { BagId } from '../domain/ids.ts'
-import type { DeletedBag, Intent, PutIntent } from '../domain/intent.ts'
+import type { BagTime, Intent, PutIntent } from '../domain/intent.ts'
 import type { KeyedLock } from '../domain/keyed-lock.ts'
-import type { UploaderDeps } from './ports.ts'
+import type { KnownListing, UploaderDeps } from './ports.ts'
 import type { Step } from './steps.ts'
+
+/** A change that was made longer ago than this is held against a listing that is no older. */
+const LATE_MS = 5_000
 
 /** Deletes the bags that an intent replaces, but for those that something still needs. */
 export class BagDeletes {
@@ -16,26 +19,48 @@ export class BagDeletes {
   }
 
   /** Answers all that are deleted now, those of before included. */
-  async delete(intent: Intent, signal: AbortSignal): Promise<readonly DeletedBag[]> {
+  async delete(intent: Intent, signal: AbortSignal): Promise<readonly BagTime[]> {
     const own = intent.kind === 'put' ? intent.bagId : undefined
     const deleted = [...(intent.deleted ?? [])]
     for (const bagId of intent.replaces) {
       if (bagId === own || deleted.some((each) => each.bagId === bagId)) continue
       const names = this.#namesOf(bagId, intent)
-      const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, signal))
+      const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, intent, signal))
       if (isGone) deleted.push({ bagId, atMs: this.#deps.clock.now() })
     }
     return deleted
   }
 
-  /** Deletes what no entry shows; false for a bag that came back under another entry and stays. */
-  async #deleteBag(bagId: BagId, signal: AbortSignal): Promise<boolean> {
+  /** Deletes what no entry shows; false for a bag that came back, here or from another machine, and stays. */
+  async #deleteBag(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
     if (this.#isNeeded(bagId) || this.#deps.isShown(bagId)) return false
+    if (await this.#isStoredAnew(bagId, deleter, signal)) {
+      this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
+      return false
+    }
     this.#step('delete.begin')
     await this.#deps.service.deleteBag(bagId, { signal })
     this.#step('delete.answered')
     this.#deps.log.info({ bagId }, 'Deleted a bag.')
     return true
+  }
+
+  /** True when the listing tells of a later upload than the one that `deleter` was made from: the same id, by another machine. */
+  async #isStoredAnew(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
+    const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
+    if (known.length === 0) return false
+    const seenAtMs = Math.max(...known.map(({ atMs }) => atMs))
+    const { index } = await this.#listingFor(deleter, signal)
+    return index.recordsOf(bagId).some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
+  }
+
+  /** What waited for the service may have been made from a listing of long ago. */
+  async #listingFor({ createdAtMs }: Intent, signal: AbortSignal): Promise<KnownListing> {
+    const { listing, clock } = this.#deps
+    const current = listing.current()
+    const lookedAtMs = Math.max(createdAtMs, current?.startedAtMs ?? 0)
+    if (current !== undefined && clock.now() - lookedAtMs < LATE_MS) return current
+    return listing.refreshNow(signal)
   }
 
   /** The names that a bag has at the service, as far as they are known. */

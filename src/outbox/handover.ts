@@ -1,6 +1,12 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { DeletedBag, DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import {
+  withUploads,
+  type BagTime,
+  type DeleteIntent,
+  type Intent,
+  type PutIntent,
+} from '../domain/intent.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
@@ -53,7 +59,7 @@ export class Handover {
       successor,
       (latest) =>
         unfinished({
-          ...latest,
+          ...withUploads(latest, put),
           replaces: [...new Set([...latest.replaces, ...bags])],
           supersedes: [...new Set([...latest.supersedes, ...puts])],
           ...(deleted.length > 0 ? { deleted: [...(latest.deleted ?? []), ...deleted] } : {}),
@@ -76,7 +82,7 @@ export class Handover {
     })
   }
 
-  #asDeleted({ confirmedAtMs, deleted }: PutIntent, bags: readonly BagId[]): readonly DeletedBag[] {
+  #asDeleted({ confirmedAtMs, deleted }: PutIntent, bags: readonly BagId[]): readonly BagTime[] {
     const atMs = confirmedAtMs ?? this.#deps.clock.now()
     const isNew = (bagId: BagId): boolean => deleted?.some((each) => each.bagId === bagId) !== true
     return bags.filter(isNew).map((bagId) => ({ bagId, atMs }))

@@ -7,6 +7,7 @@ const bagId = z
   .string()
   .min(1)
   .transform((text): BagId => toBagId(text))
+const bagTime = z.object({ bagId, atMs: z.number() })
 const intentId = z
   .string()
   .regex(/^\d{17}$/)
@@ -21,7 +22,8 @@ const base = {
   createdAtMs: z.number(),
   replaces: z.array(bagId),
   supersedes: z.array(intentId),
-  deleted: optional(z.array(z.object({ bagId, atMs: z.number() }))),
+  uploaded: optional(z.array(bagTime)),
+  deleted: optional(z.array(bagTime)),
   confirmedAtMs: optional(z.number()),
   heldUntilMs: optional(z.number()),
   failure: optional(

@@ -8,16 +8,23 @@ import type { DriveService } from '../service/drive-service.ts'
 import type { Outbox } from './outbox.ts'
 import type { StepListener } from './steps.ts'
 
+/** An answer of the service, as far as the uploader reads it. */
+export interface KnownListing {
+  readonly index: {
+    recordsOf(bagId: BagId): readonly Pick<BagRecord, 'name' | 'uploadedAtMs'>[]
+  }
+  /** When its request was begun. */
+  readonly startedAtMs: number
+}
+
 /** What the uploader needs of the listing. */
 export interface ListingPort {
   /** Asks the service now: the answer was begun after this call. `startedAtMs` is when. */
   refreshNow(
     signal?: AbortSignal,
-  ): Promise<{ readonly records: readonly BagRecord[]; readonly startedAtMs: number }>
+  ): Promise<KnownListing & { readonly records: readonly BagRecord[] }>
   /** The last answer, if there was one. */
-  current():
-    | { readonly index: { recordsOf(bagId: BagId): readonly { readonly name: string }[] } }
-    | undefined
+  current(): KnownListing | undefined
 }
 
 /** What the uploader needs of the bag cache. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { driveStatus, type DriveStatus } from '../../src/control/protocol.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 import { OpenFile } from '../support/open-file.ts'
@@ -30,15 +31,32 @@ async function untilShown(drive: MountedDrive, name: string, content: string): P
   await expect.poll(() => drive.sh(`cat ${name}`)).toBe(content)
 }
 
+/** Resolves when the drive has had a listing that it asked for after this call. */
+async function untilListedAnew(drive: MountedDrive): Promise<void> {
+  const { requests } = bench.service.proxy
+  const before = requests.length
+  const isAnswered = async (): Promise<boolean> => {
+    await drive.sh('ls')
+    const later = requests.slice(before).filter(({ path }) => path.endsWith('/files_list'))
+    // The second is asked for when the first has come.
+    return later.length > 1
+  }
+  await expect.poll(isAnswered).toBe(true)
+}
+
+async function statusOf(drive: MountedDrive): Promise<DriveStatus> {
+  return driveStatus.parse(JSON.parse(await drive.sh('cat .bagfs/status.json')))
+}
+
+/** Whether the last try of a change has failed. */
+async function hasFailure(drive: MountedDrive): Promise<boolean> {
+  const { outbox } = await statusOf(drive)
+  return outbox.some(({ failure }) => failure !== undefined)
+}
+
 /** Resolves when the drive's listing is older than `ms`. */
 async function untilListingIsOlder(drive: MountedDrive, ms: number): Promise<void> {
-  const age = async (): Promise<number> => {
-    const status = JSON.parse(await drive.sh('cat .bagfs/status.json')) as {
-      listing: { ageMs: number }
-    }
-    return status.listing.ageMs
-  }
-  await expect.poll(age).toBeGreaterThan(ms)
+  await expect.poll(async () => (await statusOf(drive)).listing.ageMs).toBeGreaterThan(ms)
 }
 
 describe.runIf(canMount())('a file that two machines write', () => {
@@ -105,6 +123,33 @@ describe.runIf(canMount())('a file that two machines write', () => {
     expect((await bench.bagfs(['sync', a.path])).code).toBe(0)
     expect([...(await stored())].sort()).toEqual(['a1\nB-PRECIOUS\n', 'a1\na9\n'])
   })
+
+  it.each([
+    ['removed', 'rm log', ['same\n']],
+    ['overwritten', 'echo mine >log', ['mine\n', 'same\n']],
+    ['renamed', 'mv log old', ['same\n', 'same\n']],
+  ])(
+    'stays when it was %s here in mode back and the other machine stored the same again before this is sent',
+    async (_, command, left) => {
+      const bag = await bench.service.upload('log', 'same\n')
+      const a = await bench.mount('--write-back', ...EAGER)
+      await untilShown(a, 'log', 'same\n')
+      const { proxy } = bench.service
+      const isTakenAgain = proxy.add({
+        match: { method: 'DELETE' },
+        fault: { answer: { status: 503 } },
+      })
+      await a.sh(command)
+      await expect.poll(() => hasFailure(a)).toBe(true)
+      expect(await bench.service.upload('log', 'same\n')).toBe(bag)
+      await untilListedAnew(a)
+      // Deletes are refused until nothing asks for one any more.
+      await expect.poll(() => hasFailure(a)).toBe(false)
+      isTakenAgain()
+      expect([...(await stored())].sort()).toEqual(left)
+      await expect.poll(() => a.sh('cat * | sort')).toBe(left.join(''))
+    },
+  )
 
   it.each([
     ['removed', 'rm log', ['b\n']],

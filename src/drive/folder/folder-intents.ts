@@ -1,5 +1,5 @@
 import type { BagId } from '../../domain/ids.ts'
-import type { DeletedBag, Intent, PutIntent } from '../../domain/intent.ts'
+import type { BagTime, Intent, PutIntent } from '../../domain/intent.ts'
 
 /** A put that collects changes: its zip, if it was packed already, is of no use any more. */
 export function collecting(put: PutIntent): PutIntent {
@@ -22,7 +22,7 @@ interface StoredZip {
   /** Operations that are in it. */
   readonly packed: number
   /** What it took the place of and is deleted. */
-  readonly deleted: readonly DeletedBag[]
+  readonly deleted: readonly BagTime[]
   /** Bags that were deleted before this time show in no listing any more. */
   readonly forgetBeforeMs: number
 }

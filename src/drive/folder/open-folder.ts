@@ -316,6 +316,8 @@ export class OpenFolder {
     const { outbox, clock, uploader } = this.#deps
     if (put.replaces.length > 0) {
       const gone: DeleteIntent = {
+        ...(put.deleted === undefined ? {} : { deleted: put.deleted }),
+        ...(put.uploaded === undefined ? {} : { uploaded: put.uploaded }),
         version: 1,
         kind: 'delete',
         id: outbox.nextId(),
@@ -324,7 +326,6 @@ export class OpenFolder {
         createdAtMs: clock.now(),
         replaces: put.replaces,
         supersedes: [],
-        ...(put.deleted === undefined ? {} : { deleted: put.deleted }),
       }
       await outbox.add(gone, { durable: true })
     }

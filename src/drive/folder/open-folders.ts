@@ -191,6 +191,7 @@ export class OpenFolders {
     const isOurs = shown === base || this.#isSuccessor(shown, base)
     const bag = isOurs ? shown : base
     const { entry } = node
+    const replaces = isOurs && !this.#deps.puts.isShared(bag) ? [bag] : []
     return {
       version: 1,
       kind: 'put',
@@ -204,8 +205,9 @@ export class OpenFolders {
       content: { from: 'folder' },
       isFolder: true,
       changes: { base: bag, start: 0 },
-      replaces: isOurs && !this.#deps.puts.isShared(bag) ? [bag] : [],
+      replaces,
       supersedes: [],
+      uploaded: this.#deps.entries.uploadsOf(replaces),
       namesakes: this.#deps.puts.namesakesOf(node.serviceName),
     }
   }

@@ -67,6 +67,8 @@ const common = {
   replaces: fc.array(bagId, { maxLength: 3 }),
   supersedes: fc.array(id, { maxLength: 3 }),
 }
+const uploaded = fc.array(fc.record({ bagId, atMs: fc.nat() }))
+
 const anyIntent: fc.Arbitrary<Intent> = fc.oneof(
   fc.record(
     {
@@ -79,6 +81,7 @@ const anyIntent: fc.Arbitrary<Intent> = fc.oneof(
         fc.record({ from: fc.constant('staged' as const), length: fc.nat(), sha256: fc.string() }),
         fc.record({ from: fc.constant('bag' as const), bagId }),
       ),
+      uploaded,
       sentAtMs: fc.nat(),
       namesakes: fc.array(bagId),
       bagId,
@@ -95,7 +98,10 @@ const anyIntent: fc.Arbitrary<Intent> = fc.oneof(
       ],
     },
   ),
-  fc.record({ ...common, kind: fc.constant('delete' as const) }),
+  fc.record(
+    { ...common, uploaded, kind: fc.constant('delete' as const) },
+    { requiredKeys: [...(Object.keys(common) as (keyof typeof common)[]), 'kind'] },
+  ),
 )
 
 describe('the file of an intent', () => {
