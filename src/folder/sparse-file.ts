@@ -1,4 +1,5 @@
-import type { FileHandle } from 'node:fs/promises'
+import { open, type FileHandle } from 'node:fs/promises'
+import { fromFileSystem } from '../domain/errors.ts'
 
 /** Resolves when so many bytes more may be written to the disk; rejects `local-disk-full` when not. */
 export type MakeRoom = (bytes: number) => Promise<void>
@@ -49,5 +50,29 @@ export class SparseWriter {
       )
       done += bytesWritten
     }
+  }
+}
+
+/** Copies the first bytes of a file, so many at most, to a new one, with holes for its zeros. */
+export async function copySparse(from: string, to: string, maxBytes: number): Promise<void> {
+  const source = await open(from, 'r')
+  try {
+    const target = await open(to, 'wx', 0o600)
+    try {
+      const writer = new SparseWriter(target)
+      const buffer = Buffer.allocUnsafe(ZEROS.length)
+      for (;;) {
+        const length = Math.min(buffer.length, maxBytes - writer.length)
+        const { bytesRead } = await source.read(buffer, 0, length, writer.length)
+        if (bytesRead === 0) return
+        await writer.write(buffer.subarray(0, bytesRead))
+      }
+    } finally {
+      await target.close()
+    }
+  } catch (error) {
+    throw fromFileSystem(error, 'Content cannot be copied')
+  } finally {
+    await source.close()
   }
 }

@@ -3,7 +3,8 @@
  * - `migrate.moved`: an entry of an older layout is in its new place, others may not be
  * - `add.*`, `update.*`, `remove.*`: what the outbox writes; `written` is on disk, but not acted on yet
  * - `stage.*`: a renamed bag's content was fetched, put in its place
- * - `folder.*`: changes are packed into a zip; its bag is stored and the tree was led to it
+ * - `folder.*`: what is being written has its closed version in a file of its own; what is not closed is written
+ *   down once more; changes are packed into a zip; its bag is stored and the tree was led to it
  * - `upload.*`, `delete.*`: before a request, and when its answer is known to memory only
  * - `cache.*`: confirmed content is given to the cache
  * - `move.*`: what is moved between folders, or a folder and the root, is at its new place, and gone from the old one
@@ -18,6 +19,8 @@ export type Step =
   | 'remove.unlinked'
   | 'stage.fetched'
   | 'stage.placed'
+  | 'folder.split'
+  | 'folder.repeated'
   | 'folder.packed'
   | 'folder.led'
   | 'upload.begin'

@@ -1,9 +1,11 @@
-import { mkdirSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+import { OpenFile } from '../support/open-file.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
 const QUICK = ['--folder-settle', '50ms', '--listing-lag', '1s']
@@ -73,5 +75,104 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
     // The account is asked every ten seconds.
     await expect.poll(free, { timeout: 30_000 }).toBeGreaterThan(before - 1000)
     expect(await free()).toBeLessThan(before + 1000)
+  })
+
+  describe('in place, although it was closed and is large', () => {
+    /** Long enough for the changes to come before the folder is first stored. */
+    const RESTING = ['--folder-settle', '2s', '--listing-lag', '1s']
+    const LENGTH = 3_000_000
+    let closed: Buffer
+    const open: OpenFile[] = []
+    beforeEach(() => {
+      closed = randomBytes(LENGTH)
+      writeFileSync(join(bench.dir, 'closed'), closed)
+    })
+    afterEach(() => {
+      for (const file of open.splice(0)) file.end()
+    })
+
+    const inDrive = (): Buffer => readFileSync(join(drive.path, 'F/large'))
+    const openNow = async (path: string, flags: string): Promise<OpenFile> => {
+      const file = await OpenFile.open(join(drive.path, path), flags)
+      open.push(file)
+      return file
+    }
+    /** Closes the large file, and changes it then in each way that there is. */
+    const change = async (): Promise<OpenFile> => {
+      await drive.sh('mkdir -p F; cp ../closed F/large; echo a > F/other')
+      const file = await openNow('F/large', 'os.O_RDWR')
+      expect(await file.writeAt(1_500_000, 'changed in the middle')).toBe('ok 21')
+      expect(await file.writeAt(1_500_010, 'twice')).toBe('ok 5')
+      expect(await file.writeAt(LENGTH - 3, 'appended')).toBe('ok 8')
+      expect(await file.truncate(2_000_000)).toBe('ok None')
+      expect(await file.writeAt(2_500_000, 'beyond')).toBe('ok 6')
+      return file
+    }
+    const changed = (): Buffer => {
+      const content = Buffer.alloc(2_500_006)
+      closed.copy(content, 0, 0, 2_000_000)
+      content.write('changed in the middle', 1_500_000)
+      content.write('twice', 1_500_010)
+      content.write('beyond', 2_500_000)
+      return content
+    }
+    /** What the service has of the large file, once it has the other one as it is now. */
+    const storedWith = async (other: string): Promise<Buffer> => {
+      const unpacked = join(bench.dir, 'unpacked')
+      const storedOther = async (): Promise<string> => {
+        await unpackFolder(bench.service, 'F', unpacked).catch(() => undefined)
+        return readFileSync(join(unpacked, 'other'), 'utf8')
+      }
+      await expect.poll(() => storedOther().catch(String), LONG).toBe(`${other}\n`)
+      return readFileSync(join(unpacked, 'large'))
+    }
+
+    it('is stored as it was closed or synced, until it is again', async () => {
+      drive = await bench.mount(...RESTING)
+      const file = await change()
+      expect((await storedWith('a')).equals(closed)).toBe(true)
+      expect(inDrive().equals(changed())).toBe(true)
+      await file.writeAt(0, 'once more')
+      await drive.sh('echo b > F/other')
+      expect((await storedWith('b')).equals(closed)).toBe(true)
+      expect(await file.sync()).toBe('ok None')
+      const synced = inDrive()
+      await file.writeAt(0, 'after the sync')
+      await drive.sh('echo c > F/other')
+      expect((await storedWith('c')).equals(synced)).toBe(true)
+      expect(await file.close()).toBe('ok None')
+      await drive.sh('echo d > F/other')
+      expect((await storedWith('d')).subarray(0, 14).toString()).toBe('after the sync')
+      await drive.leave()
+    })
+
+    it.each(['no.step', 'folder.split', 'folder.repeated', 'folder.packed', 'upload.answered'])(
+      'is as it was closed when the drive is killed at %s',
+      async (step) => {
+        drive = await bench.mountKilledAt(step, ...RESTING)
+        await change()
+        const unclosed = await openNow('F/made', 'os.O_CREAT | os.O_WRONLY')
+        await unclosed.write('of a file that was renamed')
+        await drive.sh('mv F/made F/renamed')
+        if (step !== 'no.step') await drive.ended()
+        await drive.kill()
+        drive = await bench.mount(...RESTING)
+        expect(inDrive().equals(closed)).toBe(true)
+        expect(await drive.sh('cat F/renamed')).toBe('of a file that was renamed')
+        await drive.leave()
+        expect((await storedWith('a')).equals(closed)).toBe(true)
+      },
+    )
+
+    it('is as it was synced when the drive is killed while it is written on', async () => {
+      drive = await bench.mount(...RESTING)
+      const file = await change()
+      expect(await file.sync()).toBe('ok None')
+      await file.writeAt(0, 'after the sync')
+      await drive.kill()
+      drive = await bench.mount(...RESTING)
+      expect(inDrive().equals(changed())).toBe(true)
+      await drive.leave()
+    })
   })
 })

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { createInterface } from 'node:readline'
 
-/** Runs one command a line: `w TEXT`, `p OFFSET TEXT`, `r`, `s`, `c`; answers `ok ...` or the errno's name. */
+/** Runs one command a line: `w TEXT`, `p OFFSET TEXT`, `t LENGTH`, `r`, `s`, `c`; answers `ok ...` or the errno's name. */
 const PROGRAM = `
 import os, sys, errno
 fd = os.open(sys.argv[1], eval(sys.argv[2], {'os': os}))
@@ -13,6 +13,7 @@ for line in sys.stdin:
         elif what == 'p':
             at, _, text = rest.partition(' ')
             print('ok', os.pwrite(fd, text.encode(), int(at)), flush=True)
+        elif what == 't': print('ok', os.ftruncate(fd, int(rest)), flush=True)
         elif what == 'r': print('ok', os.pread(fd, 1 << 16, 0).decode(), flush=True)
         elif what == 's': print('ok', os.fsync(fd), flush=True)
         elif what == 'c': print('ok', os.close(fd), flush=True)
@@ -42,6 +43,10 @@ export class OpenFile {
 
   async writeAt(offset: number, text: string): Promise<string> {
     return this.#ask(`p ${offset} ${text}`)
+  }
+
+  async truncate(length: number): Promise<string> {
+    return this.#ask(`t ${length}`)
   }
 
   async read(): Promise<string> {

@@ -13,9 +13,8 @@ import type { Folder } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
 import { pathOfItem, type FileItem } from './items.ts'
-import type { Operation } from './journal.ts'
 import { openLeaf, openLeafNow } from './leaf-source.ts'
-import type { LocalContents } from './local-contents.ts'
+import { fileOperation, type LocalContents } from './local-contents.ts'
 
 /** An open file inside a folder. */
 export interface FolderHandle {
@@ -43,7 +42,7 @@ interface FolderFilesDeps {
 }
 
 const COPY_BYTES = 1 << 20
-/** Content up to this size that was closed is copied before it is changed; packing waits for larger. */
+/** Content up to this size that was closed is copied before it is changed; of larger, what changes is kept. */
 const COPIED_BYTES = 1 << 20
 
 /** The content of files inside a folder: reading it where it is, and writing into staged files. */
@@ -155,20 +154,20 @@ export class FolderFiles {
     if (content.from === 'local' && content.staged?.dirty === true && isChangeable(content)) {
       const { staged } = content
       const length = Math.max(staged.size, position + bytes.length)
-      if (staged.room.fits(length)) return this.#put(staged, bytes, position)
+      if (staged.room.fits(length)) return this.#put(content, staged, bytes, position)
     }
     return this.#writeSlowly(handle.item, Buffer.from(bytes), position)
   }
 
   async #writeSlowly(item: FileItem, bytes: Buffer, position: number): Promise<number> {
-    const staged = await this.#roomFor(item, { empty: false }, async (candidate) => {
+    const [content, staged] = await this.#roomFor(item, { empty: false }, async (_, candidate) => {
       try {
         await candidate.room.check(Math.max(candidate.size, position + bytes.length))
       } catch (error) {
         throw candidate.failed(position, bytes.length, error)
       }
     })
-    return this.#put(staged, bytes, position)
+    return this.#put(content, staged, bytes, position)
   }
 
   /**
@@ -178,32 +177,42 @@ export class FolderFiles {
   async #roomFor(
     item: FileItem,
     options: { readonly empty: boolean },
-    check: (staged: StagedFile) => Promise<void>,
-  ): Promise<StagedFile> {
+    check: (content: LocalContent, staged: StagedFile) => Promise<void>,
+  ): Promise<readonly [LocalContent, StagedFile]> {
     for (;;) {
-      const staged = await this.writable(item, options)
-      await check(staged)
-      const { content } = item
-      if (content.from === 'local' && content.staged === staged && isChangeable(content))
-        return staged
+      const [content, staged] = await this.writable(item, options)
+      await check(content, staged)
+      if (item.content === content && content.staged === staged && isChangeable(content))
+        return [content, staged]
     }
   }
 
-  #put(staged: StagedFile, bytes: Uint8Array, position: number): number {
+  #put(content: LocalContent, staged: StagedFile, bytes: Uint8Array, position: number): number {
+    try {
+      content.undo?.keep(staged, position, position + bytes.length)
+    } catch (error) {
+      throw staged.failed(position, bytes.length, error)
+    }
     staged.write(bytes, position, this.#deps.clock.now())
     return bytes.length
   }
 
   async truncate(item: FileItem, length: number): Promise<void> {
-    const staged = await this.#roomFor(item, { empty: length === 0 }, (candidate) =>
-      candidate.room.check(length),
-    )
+    const empty = length === 0
+    const [content, staged] = await this.#roomFor(item, { empty }, async (torn, candidate) => {
+      await candidate.room.check(length)
+      await torn.undo?.keepFrom(candidate, length)
+    })
+    content.undo?.keep(staged, length, Infinity)
     staged.truncate(length, this.#deps.clock.now())
   }
 
   /** Staged content of a file that may be changed now: a copy, where the content is to stay as it is. */
-  async writable(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
-    const { contents, work, folder, room } = this.#deps
+  async writable(
+    item: FileItem,
+    options: { readonly empty: boolean },
+  ): Promise<readonly [LocalContent, StagedFile]> {
+    const { contents, work, room } = this.#deps
     return this.#deps.inTurn(async () => {
       if (item.content.from === 'archive' && this.#pathOf(item) !== undefined) {
         await room.check(options.empty ? item.content.node.entry.compressedSize : 0)
@@ -211,18 +220,20 @@ export class FolderFiles {
       await work.begin()
       const { content } = item
       if (content.from === 'local' && !staysAsItIs(content, options)) {
-        content.isTorn = content.isClosed
-        return contents.stagedOf(item, content)
+        const staged = contents.stagedOf(item, content)
+        if (this.#pathOf(item) === undefined) content.isClosed = false
+        contents.keepClosed(content)
+        return [content, staged]
       }
       const copy = contents.make(item.mode)
       // What no name leads to will never be sent.
-      if (pathOfItem(item, folder.top) === undefined) copy.room.giveBack()
+      if (this.#pathOf(item) === undefined) copy.room.giveBack()
       if (!options.empty) await this.#copyInto(item, copy.staged)
       copy.before = contents.keptFor(content)
       item.content = copy
       room.settle()
       if (content.from === 'local') content.closeStaged()
-      return copy.staged
+      return [copy, copy.staged]
     })
   }
 
@@ -275,12 +286,8 @@ export class FolderFiles {
       // A write may have gone to a copy meanwhile, which has what was to be made safe.
       for (let last: unknown; last !== item.content;) {
         last = item.content
-        await this.#persistNow(item)
+        await this.#persistNow(item, closes)
       }
-      const { content } = item
-      if (!closes || content.from !== 'local' || this.#pathOf(item) === undefined) return
-      // A zip may have gone without it since it was written down.
-      if (this.#deps.contents.noteClosed(content)) this.#deps.work.touch()
     })
   }
 
@@ -288,27 +295,43 @@ export class FolderFiles {
     return pathOfItem(item, this.#deps.folder.top)
   }
 
-  async #persistNow(item: FileItem): Promise<void> {
+  async #persistNow(item: FileItem, closes: boolean): Promise<void> {
     const { content } = item
-    if (content.from !== 'local' || content.staged?.dirty !== true) return
+    if (content.from !== 'local') return
     const { staged } = content
+    const isDirty = staged?.dirty === true
+    if (!isDirty && !(closes && content.isWritten)) return
     // As on a local disk: a new file that could not be written whole is not kept, an old one is as it is.
-    if (!content.journaled) staged.refuseHalf()
-    staged.dirty = false
+    if (!content.journaled) staged?.refuseHalf()
     try {
-      await staged.sync()
-      await this.#deps.inTurn(async () => {
-        await this.#deps.work.begin()
-        const path = this.#pathOf(item)
-        if (path === undefined || item.content !== content) return
-        if (!content.journaled) await syncDirectory(this.#deps.work.filesDir)
-        this.#journalFile(item, content, staged, path)
-        await this.#deps.work.sync()
-      })
+      if (isDirty) staged.dirty = false
+      if (isDirty) await staged.sync()
+      await this.#deps.inTurn(() => this.#writeDown(item, content, { isDirty, closes }))
     } catch (error) {
-      staged.dirty = true
+      if (isDirty) staged.dirty = true
       throw error
     }
+  }
+
+  /** In one turn: a zip is made of all that is closed, and of nothing that is only about to be. */
+  async #writeDown(
+    item: FileItem,
+    content: LocalContent,
+    { isDirty, closes }: { readonly isDirty: boolean; readonly closes: boolean },
+  ): Promise<void> {
+    const { work, contents } = this.#deps
+    const { staged } = content
+    const isNew = staged !== undefined && (isDirty || !content.journaled)
+    if (isNew) await work.begin()
+    const path = this.#pathOf(item)
+    if (path === undefined || item.content !== content) return
+    if (isNew) {
+      if (!content.journaled) await syncDirectory(work.filesDir)
+      this.#journalFile(item, content, staged, path)
+      await work.sync()
+    }
+    // A zip may have gone without it since it was written down.
+    if (closes && contents.noteClosed(content)) work.touch()
   }
 
   #journalFile(item: FileItem, content: LocalContent, staged: StagedFile, path: string): void {
@@ -336,7 +359,7 @@ export class FolderFiles {
     const { content } = item
     if (content.from !== 'local') return
     if (isHalf(item)) {
-      this.#takeBackHalf(item, content)
+      await this.#takeBackHalf(item, content)
       if (content.before !== undefined) return
     }
     const isThere = this.#pathOf(item) !== undefined
@@ -347,20 +370,20 @@ export class FolderFiles {
   }
 
   /** As on a full local disk: a new file is not kept, an old one is as it was. */
-  #takeBackHalf(item: FileItem, content: LocalContent): void {
+  async #takeBackHalf(item: FileItem, content: LocalContent): Promise<void> {
     if (content.before === undefined) {
       item.parent?.children?.delete(item.name)
       item.parent = undefined
       return
     }
-    this.#deps.contents.takeBack(item, content, content.before)
+    await this.#deps.contents.takeBack(item, content, content.before)
     this.#deps.room.noteTakenBack()
   }
 
   /** Removes the staged content of a file that is gone, unless somebody has it open. */
   discard(item: FileItem): void {
     const { contents, folder } = this.#deps
-    contents.giveBack(item)
+    contents.noteUnlinked(item)
     if (item.handles > 0) return
     folder.forget(item)
     contents.forget(item)
@@ -369,7 +392,7 @@ export class FolderFiles {
 
 /** True for content that may be written in place, without a look at what it was. */
 function isChangeable(content: LocalContent): boolean {
-  return !content.isPinned && (!content.isClosed || content.isTorn)
+  return !content.isPinned && content.isWritten
 }
 
 /** True for content that packing reads, or that a zip or the start after a kill may need as it is. */
@@ -378,21 +401,11 @@ function staysAsItIs(content: LocalContent, { empty }: { readonly empty: boolean
   // What was closed is not cut to nothing in place: a kill before the next close would take it.
   if (empty && content.length > 0 && content.journaled && content.staged?.dirty !== true)
     return true
-  return content.isClosed && !content.isTorn && content.length <= COPIED_BYTES
+  return !content.isWritten && content.length <= COPIED_BYTES
 }
 
 function isHalf({ content }: FileItem): boolean {
   return content.from === 'local' && content.staged?.isHalf === true && !content.journaled
-}
-
-/** The line of the journal that says what a file has. */
-export function fileOperation(
-  item: FileItem,
-  { length, file }: Pick<LocalContent, 'length' | 'file'>,
-  path: string,
-  atMs: number,
-): Extract<Operation, { op: 'file' }> {
-  return { op: 'file', path, atMs, file, length, mode: item.mode, mtimeMs: item.mtimeMs }
 }
 
 /** For what could not be opened there is nothing to close. */

@@ -209,7 +209,11 @@ export class FolderNames {
   /** A rename must find in the journal what it renames. */
   async #persistContent(parent: DirectoryItem, name: string): Promise<void> {
     const item = (await this.#deps.folder.children(parent)).get(name)
-    if (item?.type === 'file') await this.#deps.files.persist(item, { closes: false })
+    if (item?.type !== 'file') return
+    // What was closed is in the journal, and stays what it was when it was closed.
+    const { content } = item
+    if (content.from === 'local' && content.isClosed) return
+    await this.#deps.files.persist(item, { closes: false })
   }
 
   async #change<Result>(parent: DirectoryItem, task: Change<Result>): Promise<Result> {

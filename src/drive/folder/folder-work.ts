@@ -1,7 +1,7 @@
 import { link, mkdir, readdir, rm, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { PutIntent } from '../../domain/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -12,6 +12,7 @@ import type { Entries } from '../entries.ts'
 import type { FileNode } from '../nodes.ts'
 import { collecting } from './folder-intents.ts'
 import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
+import { layOver, readClosed } from './undo.ts'
 
 export interface WorkDeps {
   readonly outbox: Outbox
@@ -32,8 +33,6 @@ export interface WorkSettings {
 interface ChangedTree {
   /** The bag that the tree in memory was made from. */
   readonly base: () => BagId | undefined
-  /** True while large content that was closed is written in place: packing waits for its end. */
-  readonly isTorn: () => boolean
   /** Told when it gets changes, and when all are stored. */
   readonly noteChanges: (are: boolean) => void
 }
@@ -42,8 +41,6 @@ interface ChangedTree {
 const LONGEST_MS = 60_000
 /** A line that stands for one which is in the zip, and damaged. */
 const NO_CHANGE: Operation = { op: 'attributes', path: '' }
-/** Whether it rests is looked at no more often than this. */
-const MOST_OFTEN_MS = 50
 
 /** The changes of one folder on disk: its intent, the journal and staged files beside it. */
 export class FolderWork {
@@ -86,6 +83,7 @@ export class FolderWork {
     const path = this.#path('journal.jsonl')
     const { operations, wholeBytes, damaged } = await readJournal(path)
     await mkdir(this.filesDir, { recursive: true, mode: 0o700 })
+    await this.#undoTorn(operations)
     if (damaged.length > 0) await this.#setAside(intent, operations, damaged)
     this.#journal = Journal.open(path, operations.length)
     await truncate(path, wholeBytes)
@@ -128,8 +126,30 @@ export class FolderWork {
     }
   }
 
+  /**
+   * What was being written in place is as it was closed. Kept is also what a later operation promised anew:
+   * that is as it is.
+   */
+  async #undoTorn(operations: readonly Operation[]): Promise<void> {
+    const dir = this.#path('undo')
+    const files = await namesIn(this.filesDir)
+    for (const file of await namesIn(dir)) {
+      const kept = join(dir, file)
+      const closed = await readClosed(kept)
+      const isOutdated =
+        closed !== undefined && operations.slice(closed.operations).flatMap(filesOf).includes(file)
+      if (!isOutdated && files.includes(file)) await layOver(kept, join(this.filesDir, file))
+      await rm(kept)
+    }
+  }
+
   get filesDir(): string {
     return this.#path('files')
+  }
+
+  /** Where content of the staging directory is kept as it was closed, while it is written in place. */
+  undoPath(file: string): string {
+    return join(this.#path('undo'), file)
   }
 
   /** A path for new content; nothing is there yet. */
@@ -259,9 +279,8 @@ export class FolderWork {
       const now = this.#deps.clock.now()
       const rested = now - this.#lastChangeMs
       const longest = Math.max(LONGEST_MS, 3 * this.#uploadMs)
-      const isAtRest = rested >= this.#restMs && !this.#tree.isTorn()
-      if (isAtRest || now - this.#firstChangeMs >= longest) this.#publish()
-      else this.#wait(Math.max(this.#restMs - rested, MOST_OFTEN_MS))
+      if (rested >= this.#restMs || now - this.#firstChangeMs >= longest) this.#publish()
+      else this.#wait(this.#restMs - rested)
     })
   }
 
@@ -302,6 +321,7 @@ export class FolderWork {
   /** All changes are at the service: the intent goes its way without us. */
   async finish(): Promise<void> {
     const { filesDir } = this
+    const undoDir = this.#path('undo')
     this.#dropped.length = 0
     const journal = this.#path('journal.jsonl')
     this.close()
@@ -309,6 +329,7 @@ export class FolderWork {
     this.#tree.noteChanges(false)
     try {
       await rm(filesDir, { recursive: true, force: true })
+      await rm(undoDir, { recursive: true, force: true })
       await rm(journal, { force: true })
     } catch (error) {
       throw fromFileSystem(error, 'The staged content of a folder cannot be removed')
@@ -325,5 +346,15 @@ export class FolderWork {
   #path(name: string): string {
     if (this.#id === undefined) throw new DriveError('stale', 'The folder has no changes.')
     return join(this.#deps.outbox.directory(this.#id), name)
+  }
+}
+
+/** Names in a directory that may not be there. */
+async function namesIn(dir: string): Promise<readonly string[]> {
+  try {
+    return await readdir(dir)
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return []
+    throw fromFileSystem(error, 'The changes of a folder cannot be read')
   }
 }

@@ -2,6 +2,7 @@ import type { Archive } from '../../folder/archive.ts'
 import type { LeafNode } from '../../folder/tree.ts'
 import type { Room } from '../room.ts'
 import type { StagedFile } from '../staged-file.ts'
+import type { Undo } from './undo.ts'
 
 /** Content of an entry of the folder's zip. */
 export interface ArchivedContent {
@@ -26,8 +27,8 @@ export class LocalContent {
   journaled = false
   /** True once it was closed or synced as a whole: this is what the folder is stored with. */
   isClosed = false
-  /** True while it is written in place although it was closed. */
-  isTorn = false
+  /** While it is written in place although it was closed: what it was when it was. */
+  undo: Undo | undefined
   /** Until it is closed: the content of before, which the folder is stored with. */
   before: LocalContent | ArchivedContent | undefined
   /** While packing reads it, a write goes to a copy. */
@@ -39,6 +40,11 @@ export class LocalContent {
     this.file = place.file
     this.path = place.path
     this.room = room
+  }
+
+  /** True while it is not, or no longer, what the folder is stored with. */
+  get isWritten(): boolean {
+    return !this.isClosed || this.undo !== undefined
   }
 
   get isPinned(): boolean {
@@ -56,9 +62,17 @@ export class LocalContent {
     if (this.#pins === 0) this.#remove?.()
   }
 
+  /** What was closed is not needed any more: it was closed anew, or is kept elsewhere. */
+  dropUndo(): void {
+    const { undo } = this
+    this.undo = undefined
+    undo?.drop()
+  }
+
   /** No file of the folder has it any more: `remove` is called once nobody reads it. */
   letGo(remove: () => void): void {
     this.room.giveBack()
+    this.dropUndo()
     this.#remove = remove
     if (this.#pins === 0) remove()
   }

@@ -1,11 +1,16 @@
+import { rm } from 'node:fs/promises'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
+import { copySparse } from '../../folder/sparse-file.ts'
+import { syncDirectory } from '../../state/atomic-file.ts'
 import type { Room, RoomGroup } from '../room.ts'
 import { StagedFile } from '../staged-file.ts'
 import type { FolderWork } from './folder-work.ts'
 import { LocalContent, type ArchivedContent } from './item-content.ts'
 import { itemsOf, type FileItem, type Item } from './items.ts'
+import type { Operation } from './journal.ts'
+import { Undo } from './undo.ts'
 
 interface LocalContentsDeps {
   readonly work: FolderWork
@@ -83,9 +88,53 @@ export class LocalContents {
     return content.before
   }
 
+  /** Content that was closed, and that a zip may be made of, is about to be written in place. */
+  keepClosed(content: LocalContent): void {
+    if (content.isClosed) content.undo ??= this.#undoOf(content)
+  }
+
+  #undoOf({ file, length, staged }: LocalContent): Undo {
+    const { work } = this.#deps
+    const closed = { length: Math.min(length, staged?.size ?? length), operations: work.count }
+    return new Undo(work.undoPath(file), closed)
+  }
+
+  /**
+   * Content that is written in place although it was closed: what was closed is from now on in a file of
+   * its own, which the journal has. The caller has the turn.
+   */
+  async splitOff(item: FileItem, content: LocalContent, path: string): Promise<void> {
+    const { undo } = content
+    if (undo?.isBegun !== true) {
+      content.dropUndo()
+      return
+    }
+    const { work } = this.#deps
+    const { mode, mtimeMs } = item
+    const closed = new LocalContent(work.newFile(), this.#deps.room.room())
+    // The content that goes on takes the room.
+    closed.room.giveBack()
+    Object.assign(closed, { length: undo.length, journaled: true, isClosed: true })
+    try {
+      await copySparse(content.path, closed.path, undo.length)
+      await undo.layOver(closed.path)
+      await syncDirectory(work.filesDir)
+      work.repeat(fileOperation({ mode, mtimeMs }, closed, path, this.#deps.clock.now()))
+    } catch (error) {
+      await rm(closed.path, { force: true })
+      throw error
+    }
+    content.isClosed = false
+    content.journaled = undo.isOutdated
+    content.before = closed
+    content.dropUndo()
+    await work.sync()
+  }
+
   /** The journal names it now: of what was before only what was closed is still of use. */
   noteJournaled(content: LocalContent): void {
     content.journaled = true
+    if (content.undo !== undefined) content.undo.isOutdated = true
     while (content.before?.from === 'local' && !content.before.isClosed) {
       const { before } = content
       content.before = before.before
@@ -93,15 +142,27 @@ export class LocalContents {
     }
   }
 
-  /** True when content that is in the journal became what the folder is to be stored with. */
+  /**
+   * True when content that is in the journal became what the folder is to be stored with. What is written
+   * into it already comes after that.
+   */
   noteClosed(content: LocalContent): boolean {
-    if (!content.journaled || content.staged?.dirty === true) return false
-    if (content.isClosed && !content.isTorn) return false
+    if (!content.journaled || !content.isWritten) return false
+    content.dropUndo()
     content.isClosed = true
-    content.isTorn = false
+    if (content.staged?.dirty === true) this.keepClosed(content)
     this.#letGo(content.before)
     content.before = undefined
     return true
+  }
+
+  /** The file has no name any more: it will never be stored, and need not stay as it was closed. */
+  noteUnlinked(item: FileItem): void {
+    for (const content of versionsOf(item)) {
+      content.room.giveBack()
+      content.dropUndo()
+      content.isClosed = false
+    }
   }
 
   /** No file has this content any more, nor what was before it. */
@@ -109,11 +170,20 @@ export class LocalContents {
     for (const content of versionsOf(item)) this.#letGo(content)
   }
 
-  /** Half a file is taken back: the item has what it had before. */
-  takeBack(item: FileItem, content: LocalContent, before: LocalContent | ArchivedContent): void {
+  /** Half a file is taken back: the item has what it had before, as it was closed. */
+  async takeBack(
+    item: FileItem,
+    content: LocalContent,
+    before: LocalContent | ArchivedContent,
+  ): Promise<void> {
     item.content = before
     content.closeStaged()
     this.#letGo(content)
+    if (before.from !== 'local' || before.undo === undefined) return
+    await before.undo.layOver(before.path)
+    before.closeStaged()
+    before.dropUndo()
+    before.room.hold(before.length)
   }
 
   /** Its file goes once the journal is safe without it. */
@@ -125,12 +195,22 @@ export class LocalContents {
   }
 }
 
+/** The line of the journal that says what a file has. */
+export function fileOperation(
+  item: Pick<FileItem, 'mode' | 'mtimeMs'>,
+  { length, file }: Pick<LocalContent, 'length' | 'file'>,
+  path: string,
+  atMs: number,
+): Extract<Operation, { op: 'file' }> {
+  return { op: 'file', path, atMs, file, length, mode: item.mode, mtimeMs: item.mtimeMs }
+}
+
 function* filesOf(top: Item): Generator<FileItem> {
   for (const item of itemsOf(top)) if (item.type === 'file') yield item
 }
 
 /** Content of this machine that a file has, and had before that. */
-function* versionsOf(item: FileItem): Generator<LocalContent> {
+export function* versionsOf(item: Pick<FileItem, 'content'>): Generator<LocalContent> {
   let at: LocalContent | ArchivedContent | undefined = item.content
   for (; at?.from === 'local'; at = at.before) yield at
 }

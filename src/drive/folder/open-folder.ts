@@ -1,16 +1,17 @@
 import { link, rm } from 'node:fs/promises'
-import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import { fromFileSystem } from '../../domain/errors.ts'
 import { listedAs } from '../../domain/folder-names.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { DeleteIntent, PutIntent } from '../../domain/intent.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { StepListener } from '../../outbox/steps.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import { syncDirectory } from '../../state/atomic-file.ts'
 import type { FileNode } from '../nodes.ts'
 import type { Space } from '../space.ts'
-import { fileOperation, FolderFiles } from './folder-files.ts'
+import { FolderFiles } from './folder-files.ts'
 import { localFolder, nextRound, stored } from './folder-intents.ts'
 import { FolderNames } from './folder-names.ts'
 import { FolderRoom } from './folder-room.ts'
@@ -19,7 +20,7 @@ import { Folder, type FolderDeps } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
 import type { LocalContent } from './item-content.ts'
 import { pathOfItem } from './items.ts'
-import { LocalContents } from './local-contents.ts'
+import { fileOperation, LocalContents, versionsOf } from './local-contents.ts'
 import {
   dropLocal,
   leadTo,
@@ -40,15 +41,13 @@ export interface OpenFolderDeps extends FolderDeps, WorkDeps {
   readonly space: Space
   readonly clock: Clock
   readonly log: Logger
+  readonly onStep?: StepListener
 }
 
 interface OpenFolderSettings extends WorkSettings {
   /** How long a listing may show what is deleted, in ms. */
   readonly listingLagMs: number
 }
-
-/** How often large content that is written again is made safe again. */
-const ROUNDS = 20
 
 /** One folder of the root that somebody has looked into or changed. */
 export class OpenFolder {
@@ -80,7 +79,6 @@ export class OpenFolder {
     this.folder = new Folder(deps, node, { ...times })
     this.work = new FolderWork(deps, settings, node, {
       base: () => this.folder.baseBag,
-      isTorn: () => unclosedOf(this.folder).some(({ content }) => content.isTorn),
       noteChanges: (are) => {
         this.room.noteChanges(are)
       },
@@ -189,10 +187,11 @@ export class OpenFolder {
     options: PackOptions,
   ): Promise<(Packed & { readonly operations: number; readonly mtimeMs: number }) | undefined> {
     const id = this.work.id
-    const taken = await this.#whole(async () => {
+    const taken = await this.#inTurn(async () => {
       this.#release()
       const intent = id === undefined ? undefined : this.#deps.outbox.get(id)
       if (intent?.kind !== 'put' || (await this.#isUnchanged(intent))) return undefined
+      await this.#splitTorn()
       const { plan, snapshot } = takeSnapshot(this.folder)
       if (plan.length === 0) {
         await this.#empty(intent)
@@ -215,20 +214,15 @@ export class OpenFolder {
     }
   }
 
-  /**
-   * Runs a task in turn while no large content is written in place, which must not be packed half way:
-   * it is made safe as it is now. Rejects `busy` when a program writes on and on.
-   */
-  async #whole<Result>(task: () => Promise<Result>): Promise<Result> {
-    const torn = () => unclosedOf(this.folder).filter(({ content }) => content.isTorn)
-    for (let round = 0; round < ROUNDS; round += 1) {
-      for (const { item } of torn()) await this.files.persist(item, { closes: true })
-      const done = await this.#inTurn(async () =>
-        torn().length > 0 ? undefined : { result: await task() },
-      )
-      if (done !== undefined) return done.result
+  /** What is written in place although it was closed goes into the zip as it was then. */
+  async #splitTorn(): Promise<void> {
+    const { folder } = this
+    for (const { item } of unclosedOf(folder)) {
+      const path = pathOfItem(item, folder.top)
+      if (path === undefined) continue
+      for (const content of versionsOf(item)) await this.#contents.splitOff(item, content, path)
     }
-    throw new DriveError('busy', 'A file of the folder is being written all the time.')
+    this.#deps.onStep?.('folder.split')
   }
 
   /**
@@ -247,6 +241,7 @@ export class OpenFolder {
       const { length } = content
       work.repeat(fileOperation(item, { file, length }, path, this.#deps.clock.now()))
       this.#repeated += 1
+      this.#deps.onStep?.('folder.repeated')
     }
     if (this.#repeated === 0) return
     await syncDirectory(work.filesDir)

@@ -6,6 +6,7 @@ import type { PutIntent } from '../../domain/intent.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { StepListener } from '../../outbox/steps.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Entries } from '../entries.ts'
 import type { Kinds } from '../kinds.ts'
@@ -32,6 +33,7 @@ interface OpenFoldersDeps {
   readonly uploader: Uploader
   readonly clock: Clock
   readonly log: Logger
+  readonly onStep?: StepListener
 }
 
 /** About a million and a half of files. */

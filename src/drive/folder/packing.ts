@@ -268,7 +268,7 @@ export function unclosedOf(folder: Pick<Folder, 'top'>): readonly UnclosedFile[]
   for (const item of itemsOf(folder.top)) {
     if (item.type !== 'file' || item.content.from !== 'local') continue
     const { content } = item
-    if (!content.isClosed || content.isTorn) found.push({ item, content })
+    if (content.isWritten) found.push({ item, content })
   }
   return found
 }
