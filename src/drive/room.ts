@@ -1,3 +1,5 @@
+import { localDiskFull } from '../domain/errors.ts'
+
 /** What holds room of the account, for people who ask where it went. */
 export interface RoomHolder {
   readonly name: string
@@ -22,6 +24,8 @@ export interface Carried {
 
 /** Where rooms are added up. */
 interface Ledger {
+  /** True while the local disk takes nothing new. */
+  readonly isDiskShort: boolean
   changed(group: RoomGroup): void
   fits(bytes: number, group: RoomGroup): boolean
   check(bytes: number, group: RoomGroup): Promise<void>
@@ -74,6 +78,10 @@ export class RoomGroup {
     return new Room(this)
   }
 
+  get isDiskShort(): boolean {
+    return this.#ledger.isDiskShort
+  }
+
   grow(bytes: number): void {
     this.#bytes += bytes
     this.#ledger.changed(this)
@@ -108,27 +116,37 @@ export class Room {
     return this.#bytes
   }
 
-  /** Takes room for so many bytes in all, unchecked. After `giveBack` this does nothing. */
+  /** Takes room for so many bytes in all, unchecked. After `giveBack` they are of the local disk only. */
   hold(bytes: number): void {
-    if (this.#isOver || bytes === this.#bytes) return
     const growth = bytes - this.#bytes
     this.#bytes = bytes
-    this.#group.grow(growth)
+    if (!this.#isOver && growth !== 0) this.#group.grow(growth)
   }
 
   /** Gives all back for good: an intent counts the content now, or it will never be sent. */
   giveBack(): void {
-    this.hold(0)
+    if (!this.#isOver && this.#bytes !== 0) this.#group.grow(-this.#bytes)
     this.#isOver = true
+  }
+
+  /** True while the local disk takes nothing new, not even what makes no content longer. */
+  get isDiskShort(): boolean {
+    return this.#group.isDiskShort
   }
 
   /** True when so many bytes in all fit by what was last heard. */
   fits(bytes: number): boolean {
-    return this.#isOver || this.#group.fits(bytes - this.#bytes)
+    const growth = bytes - this.#bytes
+    return this.#isOver ? growth <= 0 || !this.isDiskShort : this.#group.fits(growth)
   }
 
-  /** Throws `no-space` when so many bytes in all do not fit, after asking the service once more. */
+  /**
+   * Throws `no-space` when so many bytes in all do not fit, after asking the service once more, and
+   * `local-disk-full` while this machine cannot take them.
+   */
   async check(bytes: number): Promise<void> {
-    if (!this.#isOver) await this.#group.check(bytes - this.#bytes)
+    if (this.fits(bytes)) return
+    if (this.#isOver) throw localDiskFull('New content cannot be staged')
+    await this.#group.check(bytes - this.#bytes)
   }
 }

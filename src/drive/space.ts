@@ -46,6 +46,10 @@ export class Space {
     }
   }
 
+  get isDiskShort(): boolean {
+    return this.#deps.isDiskShort()
+  }
+
   /** To be called when the outbox changed. */
   outboxChanged(): void {
     this.#waiting = undefined
@@ -85,7 +89,7 @@ export class Space {
 
   /** True when `bytes` more (of a group) fit by what was last heard. */
   fits(bytes: number, group?: RoomGroup): boolean {
-    if (bytes > 0 && this.#deps.isDiskShort()) return false
+    if (bytes > 0 && this.isDiskShort) return false
     if (bytes > 0) this.#renew()
     const free = this.freeFor(group)
     return bytes <= 0 || free === undefined || bytes <= free
@@ -104,7 +108,7 @@ export class Space {
    */
   async check(bytes: number, group?: RoomGroup): Promise<void> {
     if (this.fits(bytes, group)) return
-    if (this.#deps.isDiskShort()) throw localDiskFull('New content cannot be staged')
+    if (this.isDiskShort) throw localDiskFull('New content cannot be staged')
     await this.ask()
     if (this.fits(bytes, group)) return
     throw new DriveError('no-space', 'The account has no room for this content.', {

@@ -1,10 +1,11 @@
-import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMountSmallDisk } from '../support/fuse.ts'
 import { Bench, type MountedDrive, type Outcome } from '../support/mounted-drive.ts'
+import { OpenFile } from '../support/open-file.ts'
 import { fillDisk } from '../support/small-disk.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
@@ -68,6 +69,33 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
     expect(await sumsAtService()).toEqual(sums)
     await expect.poll(() => drive.sh('echo new > new.txt || true; cat new.txt'), LONG).toBe('new\n')
     expect(drive.log).not.toContain('this is a bug')
+  })
+
+  it('takes nothing new, in files that are unlinked or changed in place neither', async () => {
+    const stored = Array.from({ length: 9 }, (_, at) => `stored${at}`)
+    for (const name of stored) await bench.service.upload(name, name)
+    const drive = await bench.mount('--write-back', '--folder-settle', '1h')
+    await drive.sh('mkdir F; head -c 2000000 /dev/urandom > F/large; cp F/large ../large; ls')
+    const open = (path: string) => OpenFile.open(join(drive.path, path), 'os.O_CREAT | os.O_WRONLY')
+    const files = [await open('F/unlinked'), await open('unlinked'), await open('F/large')]
+    try {
+      await bench.service.proxy.down()
+      await drive.sh('rm F/unlinked unlinked')
+      const spare = join(bench.stateDir, 'spare')
+      writeFileSync(spare, randomBytes(200_000))
+      // What is written down takes the place of the reserve, and there is no room to make it again.
+      fillDisk(bench.stateDir)
+      for (const name of stored) {
+        if (!readdirSync(accountDir()).includes('reserve')) break
+        await drive.sh(`rm ${name}`)
+        fillDisk(bench.stateDir)
+      }
+      rmSync(spare)
+      for (const file of files) expect(await file.writeAt(5, 'x'.repeat(50_000))).toBe('ENOSPC')
+      await drive.sh('cmp F/large ../large')
+    } finally {
+      for (const file of files) file.end()
+    }
   })
 
   it('is emptied by the next mount, although others have filled it to the last byte', async () => {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, localDiskFull } from '../../domain/errors.ts'
 import type { HandleId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { syncDirectory } from '../../state/atomic-file.ts'
@@ -154,19 +154,23 @@ export class FolderFiles {
     if (content.from === 'local' && content.staged?.dirty === true && isChangeable(content)) {
       const { staged } = content
       const length = Math.max(staged.size, position + bytes.length)
-      if (staged.room.fits(length)) return this.#put(content, staged, bytes, position)
+      if (fits(content, staged, length)) return this.#put(content, staged, bytes, position)
     }
     return this.#writeSlowly(handle.item, Buffer.from(bytes), position)
   }
 
   async #writeSlowly(item: FileItem, bytes: Buffer, position: number): Promise<number> {
-    const [content, staged] = await this.#roomFor(item, { empty: false }, async (_, candidate) => {
-      try {
-        await candidate.room.check(Math.max(candidate.size, position + bytes.length))
-      } catch (error) {
-        throw candidate.failed(position, bytes.length, error)
-      }
-    })
+    const [content, staged] = await this.#roomFor(
+      item,
+      { empty: false },
+      async (own, candidate) => {
+        try {
+          await check(own, candidate, Math.max(candidate.size, position + bytes.length))
+        } catch (error) {
+          throw candidate.failed(position, bytes.length, error)
+        }
+      },
+    )
     return this.#put(content, staged, bytes, position)
   }
 
@@ -199,9 +203,9 @@ export class FolderFiles {
 
   async truncate(item: FileItem, length: number): Promise<void> {
     const empty = length === 0
-    const [content, staged] = await this.#roomFor(item, { empty }, async (torn, candidate) => {
-      await candidate.room.check(length)
-      await torn.undo?.keepFrom(candidate, length)
+    const [content, staged] = await this.#roomFor(item, { empty }, async (own, candidate) => {
+      await check(own, candidate, length)
+      await own.undo?.keepFrom(candidate, length)
     })
     content.undo?.keep(staged, length, Infinity)
     staged.truncate(length, this.#deps.clock.now())
@@ -225,6 +229,7 @@ export class FolderFiles {
         contents.keepClosed(content)
         return [content, staged]
       }
+      if (!options.empty && contents.isDiskShort) throw localDiskFull('Content cannot be copied')
       const copy = contents.make(item.mode)
       // What no name leads to will never be sent.
       if (this.#pathOf(item) === undefined) copy.room.giveBack()
@@ -393,6 +398,18 @@ export class FolderFiles {
 /** True for content that may be written in place, without a look at what it was. */
 function isChangeable(content: LocalContent): boolean {
   return !content.isPinned && content.isWritten
+}
+
+/** True when content may be changed to be of this length; what is kept of it before takes room on the disk, too. */
+function fits({ undo }: LocalContent, { room }: StagedFile, length: number): boolean {
+  return room.fits(length) && !(undo !== undefined && room.isDiskShort)
+}
+
+/** Throws when content may not be changed to be of this length, see `fits`. */
+async function check(content: LocalContent, staged: StagedFile, length: number): Promise<void> {
+  if (fits(content, staged, length)) return
+  await staged.room.check(length)
+  if (staged.room.isDiskShort) throw localDiskFull('What was closed cannot be kept')
 }
 
 /** True for content that packing reads, or that a zip or the start after a kill may need as it is. */

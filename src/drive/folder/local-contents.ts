@@ -29,6 +29,11 @@ export class LocalContents {
     this.#deps = deps
   }
 
+  /** True while the local disk takes nothing new. */
+  get isDiskShort(): boolean {
+    return this.#deps.room.isDiskShort
+  }
+
   /** Empty content, open for writing. */
   make(mode: number): LocalContent & { staged: StagedFile } {
     const content = new LocalContent(this.#deps.work.newFile(), this.#deps.room.room())
