@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, copyFile, lstat, open, rename, rm } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import PQueue from 'p-queue'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
@@ -8,6 +9,7 @@ import { fileNameOf } from '../domain/ids.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { DriveService } from '../service/drive-service.ts'
+import { sha256OfFile } from '../state/file-hash.ts'
 import { BagFile } from './bag-file.ts'
 import { BagReader } from './bag-reader.ts'
 import { Bag } from './bag.ts'
@@ -19,6 +21,7 @@ import { DiskPace } from './disk-pace.ts'
 import { ReadPace } from './read-pace.ts'
 import type { FactsAccess } from './facts-access.ts'
 import { RangeSupport } from './range-support.ts'
+import { comesAgain } from './twice.ts'
 
 const COPY_BYTES = 1024 * 1024
 /** Content that waits to reach the disk; new downloads wait while there is more of it. */
@@ -190,34 +193,51 @@ export class BagCache {
     }
   }
 
-  /** Writes all of a bag's content to `path`, which must not exist; resolves with its length. */
+  /**
+   * Writes all of a bag's content to `path`, which must not exist; resolves with its length. The copy may
+   * take the place of the bag, so content of a length that nothing tells must come twice, all of it.
+   */
   async copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
     const bag = this.#use(bagId)
     const reader = new BagReader(bag, this.#readPace, { isProbe: false })
     let isOurs = false
     try {
       await bag.stored()
-      if (bag.storedPath !== undefined) {
-        const length = await cloneFile(bag.storedPath, path)
-        if (length !== undefined) {
-          options.onProgress?.(length)
-          return length
-        }
+      isOurs = bag.storedPath !== undefined && (await cloneFile(bag.storedPath, path))
+      if (!isOurs) {
+        const target = await open(path, 'wx', 0o600)
+        isOurs = true
+        await this.#copyContent(reader, target, options)
       }
-      const target = await open(path, 'wx', 0o600)
-      isOurs = true
-      try {
-        const sum = this.#dependencies.facts.get(bagId)?.sha256
-        return await copyContent(reader, (bytes) => target.writeFile(bytes), { ...options, sum })
-      } finally {
-        await target.close()
-      }
+      return await this.#checkCopy(bag, path, options)
     } catch (error) {
       if (isOurs) await rm(path, { force: true })
       throw toCopyError(error, path)
     } finally {
       reader.close()
     }
+  }
+
+  async #copyContent(reader: BagReader, target: FileHandle, options: CopyOptions): Promise<void> {
+    try {
+      const sum = this.#dependencies.facts.get(reader.bagId)?.sha256
+      await copyContent(reader, (bytes) => target.writeFile(bytes), { ...options, sum })
+    } finally {
+      await target.close()
+    }
+  }
+
+  /** Resolves with the length of a copy that may be believed. */
+  async #checkCopy(bag: Bag, path: string, options: CopyOptions): Promise<number> {
+    const { bagId } = bag
+    const { service, facts, listedSizes } = this.#dependencies
+    const { size: length } = await lstat(path)
+    options.onProgress?.(length)
+    if (facts.get(bagId)?.sha256 !== undefined || listedSizes(bagId).includes(length)) return length
+    const { signal } = options
+    const sha256 = await sha256OfFile(path, signal)
+    if (await comesAgain(service, bagId, { length, sha256 }, signal)) return length
+    throw bag.contradicted()
   }
 
   /** Length and SHA-256 of all of a bag's content, which need not fit on the disk. */
@@ -392,14 +412,13 @@ async function syncFile(path: string): Promise<void> {
   }
 }
 
-/** Copies by the file system's own means; undefined when the content has gone from under its name. */
-async function cloneFile(from: string, to: string): Promise<number | undefined> {
+/** Copies by the file system's own means; false when the content has gone from under its name. */
+async function cloneFile(from: string, to: string): Promise<boolean> {
   try {
     await copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)
-    const { size } = await lstat(to)
-    return size
+    return true
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
+    if (systemErrorCode(error) === 'ENOENT') return false
     if (systemErrorCode(error) !== 'EEXIST') await rm(to, { force: true })
     throw error
   }

@@ -222,6 +222,12 @@ export class BagContent {
     return error
   }
 
+  /** All of it came again and was not the same. Returns the error to throw. */
+  contradicted(): DriveError {
+    this.#isComplete = false
+    return this.distrust('all of it came twice, and not the same')
+  }
+
   /** Takes over complete content that was put in place under the bag's own name. */
   adopt(file: BagFile): void {
     const old = this.#file

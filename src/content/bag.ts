@@ -217,6 +217,11 @@ export class Bag {
     await this.#content.stored()
   }
 
+  /** All of it came again and was not the same: begins with nothing. Returns the error to throw. */
+  contradicted(): DriveError {
+    return this.#content.contradicted()
+  }
+
   /** Compares complete content with its known sum once more; false sets it aside. */
   async isAsKnown(): Promise<boolean> {
     return this.#content.isAsKnown()

@@ -1,7 +1,7 @@
 import { DriveError } from '../domain/errors.ts'
 import type { Download } from '../service/drive-service.ts'
 
-/** Of content that must come twice, so many bytes are compared; an answer that is no content is shorter. */
+/** Of content that must come twice, so many bytes are compared before it is read; all of it before it is copied. */
 export const COMPARED_BYTES = 64 * 1024
 
 /** What is known of a bag's content without asking for it; lengths in bytes. */
@@ -13,7 +13,7 @@ export interface KnownLengths {
 }
 
 /** What an answer's head tells of its body. */
-export type AnswerHead = Pick<Download, 'totalLength' | 'contentType' | 'fileName'>
+export type AnswerHead = Pick<Download, 'totalLength' | 'contentType'>
 
 /**
  * A body is content; or it is in doubt, and must come a second time; or it is something else that the
@@ -81,11 +81,11 @@ export class Belief {
   }
 }
 
-/** Types that services and proxies say things in. Content comes with the name of its file, as a rule. */
-export function mayBeNoContent({ contentType, fileName }: AnswerHead): boolean {
+/** Types that services and proxies say things in. A file name in the head proves nothing: errors can have one. */
+export function mayBeNoContent({ contentType }: AnswerHead): boolean {
   const [group, type = ''] = (contentType?.split(';')[0] ?? '').trim().toLowerCase().split('/')
   const isText = group === 'application' || group === 'text'
-  return fileName === undefined && isText && /\b(json|html|xml)$/.test(type)
+  return isText && /\b(json|html|xml)$/.test(type)
 }
 
 function noContent({ contentType }: AnswerHead, length: number): DriveError {

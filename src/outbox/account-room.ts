@@ -7,18 +7,29 @@ type RoomDeps = Pick<UploaderDeps, 'service' | 'log'>
 
 const HINT = 'Delete something from the account, or get more space.'
 
+/** Why an upload failed. */
+export interface Refused {
+  readonly error: unknown
+  /** It was refused, and the account has room for it now, whatever it had then. */
+  readonly hasRoom: boolean
+}
+
 /** The service has no status of its own for "full": a refusal is that when the account has no room. */
 export async function explainRefusal(
   deps: RoomDeps,
   error: unknown,
   { length, signal }: { readonly length: number; readonly signal: AbortSignal },
-): Promise<unknown> {
+): Promise<Refused> {
+  const hasRoom = false
   // No file is missing: there is nothing at that address that takes uploads.
-  if (isDriveError(error, 'gone')) return new DriveError('bad-answer', error.message, error.facts)
-  if (!isDriveError(error, 'bad-request', 'too-large')) return error
+  if (isDriveError(error, 'gone')) {
+    return { error: new DriveError('bad-answer', error.message, error.facts), hasRoom }
+  }
+  if (!isDriveError(error, 'bad-request', 'too-large')) return { error, hasRoom }
   const left = await roomLeft(deps, signal)
-  if (left === undefined || left >= length) return error
-  return new DriveError('no-space', error.message, { ...error.facts, cause: error, hint: HINT })
+  if (left === undefined || left >= length) return { error, hasRoom: left !== undefined }
+  const facts = { ...error.facts, cause: error, hint: HINT }
+  return { error: new DriveError('no-space', error.message, facts), hasRoom }
 }
 
 /** Throws `no-space` for content that the service had no room for, and has none for still: nothing is sent. */

@@ -1,26 +1,18 @@
 import { access, rename, rm } from 'node:fs/promises'
 import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
-import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
-import { explainRefusal, refuseWithoutRoom } from './account-room.ts'
+import { refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
 import { EarlyUpload } from './early-upload.ts'
 import { Handover, isAllOf } from './handover.ts'
-import { sha256OfFile } from './hash.ts'
+import { sha256OfFile } from '../state/file-hash.ts'
 import { findSent } from './lost-answer.ts'
 import { withoutFailure } from './schedule.ts'
+import { send, type Sent } from './send.ts'
 import type { PackedFolder, Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
-
-/** The file of an upload, and how it grows where it still does. */
-interface Sent {
-  readonly path: string
-  readonly length: number
-  readonly growth?: Growth
-  readonly pieces?: () => AsyncGenerator<Uint8Array>
-}
 
 /**
  * Carries out one intent. Each step is written down before the next begins and can be repeated, so a
@@ -243,38 +235,10 @@ export class CarryOut {
     return goesOn
   }
 
-  async #upload(put: PutIntent, what: Sent, attempt: Try): Promise<BagId> {
-    const { service, clock } = this.#deps
-    const { path, length, growth, pieces } = what
-    this.#step('upload.begin')
-    try {
-      const upload = put.isFolder === true ? service.uploadFolder : service.uploadFile
-      const bagId = await upload.call(
-        service,
-        {
-          ...{ path, length },
-          ...(growth === undefined ? {} : { growth }),
-          ...(pieces === undefined ? {} : { pieces }),
-          name: put.name,
-          description: put.description,
-        },
-        {
-          signal: attempt.signal,
-          onProgress: (sentBytes) => {
-            attempt.onProgress(sentBytes, length)
-          },
-        },
-      )
-      this.#step('upload.answered')
-      return bagId
-    } catch (error) {
-      if (isDriveError(error) && error.facts.answerLost === true) {
-        attempt.onAnswerLost()
-        await this.#updatePut(put, { sentAtMs: clock.now() })
-      }
-      const { signal } = attempt
-      throw await explainRefusal(this.#deps, error, { length, signal })
-    }
+  #upload(put: PutIntent, what: Sent, attempt: Try): Promise<BagId> {
+    const mayHave = (sent: PutIntent): Promise<unknown> =>
+      this.#updatePut(sent, { sentAtMs: this.#deps.clock.now() })
+    return send({ ...this.#deps, mayHave }, put, what, attempt)
   }
 
   async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {

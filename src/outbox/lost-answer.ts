@@ -36,7 +36,10 @@ export async function findSent(
 }
 
 /** Bags that belong to other intents, or that we delete: a listing that lags may still have those. */
-function bagsOfOthers({ outbox }: UploaderDeps, put: PutIntent): readonly BagId[] {
+export function bagsOfOthers(
+  { outbox }: Pick<UploaderDeps, 'outbox'>,
+  put: PutIntent,
+): readonly BagId[] {
   return outbox.intents().flatMap((other) => {
     if (other.id === put.id) return other.replaces
     const own = other.kind === 'put' && other.bagId !== undefined ? [other.bagId] : []
@@ -58,8 +61,9 @@ function candidates(
   return ours.sort((a, b) => misses(a) - misses(b))
 }
 
-async function isOurs(
-  deps: UploaderDeps,
+/** True when a bag holds what is to be stored. */
+export async function isOurs(
+  deps: Pick<UploaderDeps, 'facts' | 'content'>,
   intent: PutIntent,
   bagId: BagId,
   signal: AbortSignal,

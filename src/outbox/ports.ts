@@ -90,7 +90,10 @@ export interface FactsPort {
 
 export interface UploaderDeps {
   readonly outbox: Outbox
-  readonly service: Pick<DriveService, 'uploadFile' | 'uploadFolder' | 'deleteBag' | 'getAccount'>
+  readonly service: Pick<
+    DriveService,
+    'uploadFile' | 'uploadFolder' | 'deleteBag' | 'download' | 'getAccount'
+  >
   readonly listing: ListingPort
   readonly content: ContentPort
   readonly facts: FactsPort

@@ -32,6 +32,13 @@ const PAGE = `<!doctype html><title>Log in</title>${'<p>Hello.</p>'.repeat(9_000
 const ANSWERS: readonly { readonly what: string; readonly fault: Fault }[] = [
   { what: 'an error as JSON', fault: answerOf(JSON_TYPE, DETAIL, withLength(DETAIL)) },
   { what: 'a long page without a length', fault: answerOf('text/html; charset=utf-8', PAGE) },
+  {
+    what: 'an error as JSON that names a file',
+    fault: answerOf(JSON_TYPE, DETAIL, {
+      ...withLength(DETAIL),
+      'content-disposition': 'attachment; filename="read.bin"',
+    }),
+  },
 ]
 
 const NAMES = ['read.bin', 'renamed.bin', 'longer.bin', 'moved.bin', 'probed', 'changed', 'put.bin']
@@ -94,6 +101,38 @@ describe.runIf(canMount())('an answer that is no content', () => {
       await expect.poll(() => service.contents().catch(String), ARRIVAL).toEqual(stored)
       await drive.sh('rm *')
     }
+  })
+})
+
+describe.runIf(canMount())('content of another size than is listed', () => {
+  it('takes the place of a bag when all of it came twice the same, and else nothing is deleted', async () => {
+    const { service } = bench
+    const names = ['renamed.bin', 'longer.bin', 'moved.bin']
+    const contents = new Map(names.map((name) => [name, randomBytes(300_000)]))
+    for (const [name, content] of contents) await service.upload(name, content)
+    const drive = await bench.mount('--listing-ttl', '100ms')
+    await drive.sh('mkdir F')
+    const listed = (await service.list()).map((record) => ({ ...record, size: 299_999 }))
+    const headers = { 'content-type': JSON_TYPE }
+    const answer = { status: 200, headers, body: JSON.stringify(listed) }
+    const relist = service.proxy.add({ match: { path: /files_list/ }, fault: { answer } })
+    await expect.poll(() => drive.sh('stat -c %s renamed.bin')).toBe('299999\n')
+    const remove = service.proxy.add({ match: DOWNLOAD, fault: { wrongByteAt: 200_000 } })
+    await drive.sh('cat *.bin >/dev/null')
+    remove()
+    const changes = ['mv renamed.bin new.bin', 'echo more >>longer.bin', 'mv moved.bin F/']
+    for (const change of changes) {
+      expect((await drive.fails(change)).stderr, change).toMatch(FAILED)
+    }
+    expect(service.deletes()).toBe(0)
+    for (const change of changes) await drive.sh(change)
+    relist()
+    const content = (name: string): Buffer => contents.get(name) ?? Buffer.of()
+    const longer = Buffer.concat([content('longer.bin'), Buffer.from('more\n')])
+    expect((await service.contentOf('new.bin')).equals(content('renamed.bin'))).toBe(true)
+    expect((await service.contentOf('longer.bin')).equals(longer)).toBe(true)
+    writeFileSync(join(bench.dir, 'expected'), content('moved.bin'))
+    await drive.sh('cmp F/moved.bin ../expected')
   })
 })
 

@@ -7,6 +7,8 @@ import { ZippedListing } from './zipped-listing.ts'
 export interface Fault {
   /** Waits before anything else. */
   readonly latencyMs?: number
+  /** Called and awaited before the request goes on. */
+  readonly before?: () => Promise<unknown>
   /** Answers without asking the service; the request is read first. */
   readonly answer?: {
     readonly status: number
@@ -256,6 +258,16 @@ function serve(passage: Passage): void {
     passage.response.once('close', () => {
       clearTimeout(timer)
     })
+    return
+  }
+  if (fault.before !== undefined) {
+    const { before, ...rest } = fault
+    before().then(
+      () => {
+        serve({ ...passage, fault: rest })
+      },
+      () => request.socket.destroy(),
+    )
     return
   }
   if (fault.endless !== undefined) {

@@ -3,6 +3,9 @@ import type { Socket } from 'node:net'
 
 export type Body = string | Buffer
 
+/** The id of a bag that the account had before the request. */
+export type IdOf = (name: string) => string
+
 /** An answer as it goes over the line, byte for byte. What is not given is as in a sound answer. */
 export interface HostileAnswer {
   /** The service does what was asked, and answers so all the same; else it does nothing. */
@@ -13,7 +16,7 @@ export interface HostileAnswer {
   /** Beside those that tell the length; `application/json` when no content type is given. */
   readonly headers?: Readonly<Record<string, string>>
   /** What goes in place of the sound body, or is made of it. */
-  readonly body?: Body | ((sound: Buffer) => Body)
+  readonly body?: Body | ((sound: Buffer, idOf: IdOf) => Body)
   /** How the client is told where the body ends. */
   readonly end?: 'length' | 'chunks' | 'close'
   /** Of the length of the body, what Content-Length says. */
@@ -43,9 +46,14 @@ function headOf(answer: HostileAnswer, body: Buffer): string {
 }
 
 /** Writes an answer to the connection and closes it where that belongs to the answer. */
-export async function give(answer: HostileAnswer, socket: Socket, sound: Buffer): Promise<void> {
+export async function give(
+  answer: HostileAnswer,
+  socket: Socket,
+  sound: { readonly body: Buffer; readonly idOf: IdOf },
+): Promise<void> {
   if (answer.silence === true) return
-  const made = typeof answer.body === 'function' ? answer.body(sound) : (answer.body ?? sound)
+  const { body: harmed = sound.body } = answer
+  const made = typeof harmed === 'function' ? harmed(sound.body, sound.idOf) : harmed
   const body = Buffer.from(made)
   const head = headOf(answer, body)
   if (answer.closeAfter !== undefined) {

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib'
-import type { Body, HostileAnswer } from './hostile-answer.ts'
+import type { Body, HostileAnswer, IdOf } from './hostile-answer.ts'
 import type { Endpoint } from './hostile-service.ts'
 
 /**
@@ -18,6 +18,8 @@ export interface HostileRow {
   readonly times?: number
   /** It needs a drive in a process of its own: it could end or hang it, or waits for a deadline. */
   readonly onMount?: boolean
+  /** Only programs that replace something meet it. */
+  readonly onlyReplacing?: boolean
   /** How the program ends: `df`, `cat`, `>`, `rm`, `touch .bags/ID`. An `ls` always succeeds. */
   readonly expects: 'error' | 'success' | 'either'
 }
@@ -135,6 +137,21 @@ const UPLOADS: typeof EVERYWHERE = [
   { name: 'the answer of another endpoint', answer: { body: '{"success":true}' } },
 ]
 
+/** Ids that the account has already: of what is cached, of what is not, and of what is to be replaced. */
+const OTHER_BAGS = ['read', 'unread', 'replaced'].flatMap((name): typeof EVERYWHERE => {
+  const body = (_sound: Buffer, idOf: IdOf): string => JSON.stringify({ bag_id: idOf(name) })
+  return [
+    { name: `the id of the bag "${name}"`, answer: { body } },
+    { name: `the id of the bag "${name}" for what is stored`, answer: { isDone: true, body } },
+  ]
+})
+
+/** New content without an old one is as the service said: nothing is deleted for it. */
+const REPLACING: readonly HostileRow[] = [
+  { name: 'the id of no bag', answer: { body: '{"bag_id":"0123456789abcdef"}' } },
+  { name: 'a word in place of an id', answer: { body: '{"bag_id":"Internal error"}' } },
+].map((row) => ({ ...row, endpoint: 'upload', expects: 'error', onlyReplacing: true }))
+
 const DELETES: typeof EVERYWHERE = [
   { name: 'that it did not', answer: { body: '{"success":false}' } },
   { name: 'that it did not, and did', answer: { isDone: true, body: '{"success":false}' } },
@@ -164,8 +181,9 @@ export const HOSTILE_ROWS: readonly HostileRow[] = [
     answer: { body: '{"uid":"odd","space_left":5e8,"capacity":1e9}' },
     expects: 'success',
   },
-  ...rowsOf('upload', 'error', EVERYWHERE, UPLOADS),
-  ...rowsOf('folder upload', 'success', EVERYWHERE, UPLOADS),
+  ...rowsOf('upload', 'error', EVERYWHERE, UPLOADS, OTHER_BAGS),
+  ...REPLACING,
+  ...rowsOf('folder upload', 'success', EVERYWHERE, UPLOADS, OTHER_BAGS),
   ...rowsOf('delete', 'either', EVERYWHERE, DELETES),
   ...rowsOf('add by id', 'error', EVERYWHERE),
   ...rowsOf('download', 'error', EVERYWHERE),

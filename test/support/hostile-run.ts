@@ -123,10 +123,7 @@ export class HostileRun {
             success: [`moving ${STORED}`],
             error: [undefined, `moving ${STORED}`],
           }),
-          this.#run('fresh', programs.write('fresh', 'new'), {
-            success: ['new'],
-            error: [undefined, 'new'],
-          }),
+          ...(this.#row.onlyReplacing === true ? [] : [this.#makeFresh()]),
         ]
       case 'folder upload':
         return [this.#run('folder/file', this.#makeFolder(), same(['new']))]
@@ -174,6 +171,13 @@ export class HostileRun {
     return { path, ended, after }
   }
 
+  #makeFresh(): Promise<Done> {
+    return this.#run('fresh', this.#programs.write('fresh', 'new'), {
+      success: ['new'],
+      error: [undefined, 'new'],
+    })
+  }
+
   /** What is there of a folder's files is on this machine; that it was met is told by the service. */
   async #makeFolder(): Promise<void> {
     await this.#programs.makeDirectory('folder')
@@ -189,7 +193,7 @@ export class HostileRun {
   async #isAsTold(programs: Programs): Promise<void> {
     const names = await programs.names()
     expect(names.filter((name) => name.includes('odd'))).toEqual([])
-    const told = [...this.#done, { path: 'unread', ...DONE_NOTHING }]
+    const told = [...this.#done, ...['read', 'unread'].map(untouched)]
     for (const { path, ended, after } of told) {
       const isThere = names.includes(path.split('/')[0] ?? '')
       expect(after[ended]).toContain(isThere ? await readSoon(programs, path) : undefined)
@@ -211,7 +215,9 @@ async function readSoon(programs: Programs, path: string): Promise<string> {
   return content
 }
 
-const DONE_NOTHING = { ended: 'success', after: same([`unread ${STORED}`]) } as const
+function untouched(path: string): Done {
+  return { path, ended: 'success', after: same([`${path} ${STORED}`]) }
+}
 
 function same(contents: readonly string[]): Done['after'] {
   return { success: contents, error: contents }

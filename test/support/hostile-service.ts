@@ -143,8 +143,7 @@ export class HostileService {
   }
 
   async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
-    const body = await readAll(request)
-    const form = formOf(request.headers['content-type'] ?? '', body)
+    const form = formOf(request.headers['content-type'] ?? '', await readAll(request))
     const asked = askedOf(request, form)
     if (asked === undefined) {
       response.writeHead(404).end()
@@ -163,8 +162,9 @@ export class HostileService {
     }
     const isRead = ['download', 'list', 'account'].includes(asked.endpoint)
     const isDone = isRead || rule.answer.isDone === true
-    const sound = isDone ? this.#do(asked, form, undefined) : json({})
-    await give(rule.answer, request.socket, sound.body)
+    const ids = new Map(Array.from(this.#bags.values(), ({ name, id }) => [name, id]))
+    const { body: sound } = isDone ? this.#do(asked, form, undefined) : json({})
+    await give(rule.answer, request.socket, { body: sound, idOf: (name) => ids.get(name) ?? '' })
   }
 
   #do(asked: Asked, form: Form, range: string | undefined): SoundAnswer {

@@ -91,12 +91,69 @@ describe('a body that is not as long as the listing says', () => {
   })
 })
 
+describe('a copy of content whose length nothing else tells', () => {
+  const HEAD = 64 * 1024
+  /** As `bytesOf(SIZE)`, and other bytes at the end. */
+  const other = Buffer.concat([bytesOf(SIZE).subarray(0, SIZE - 10), Buffer.alloc(10)])
+
+  it('is made when all of it comes twice the same, whether it is cached or not', async () => {
+    const { cache, service, dir } = await setUp()
+    const content = bytesOf(SIZE)
+    service.contents.set(A, content)
+    service.listed.set(A, [SIZE + 5])
+    for (const name of ['first', 'second']) {
+      expect(await cache.copyTo(A, join(dir, name))).toBe(SIZE)
+      expect((await readFile(join(dir, name))).equals(content)).toBe(true)
+    }
+    expect(service.requests.map(({ start }) => start)).toEqual([0, 0, 0, 0])
+  })
+
+  it('is not made when only its beginning comes again, and nothing of it stays', async () => {
+    expect(other.subarray(0, HEAD).equals(bytesOf(HEAD))).toBe(true)
+    for (const isCached of [true, false]) {
+      const { cache, service, dir } = await setUp()
+      service.contents.set(A, other)
+      service.listed.set(A, [SIZE + 5])
+      const reader = cache.open(A)
+      if (isCached) await readAll(reader)
+      reader.close()
+      const target = join(dir, 'copy')
+      if (isCached) service.contents.set(A, bytesOf(SIZE))
+      else service.faults.push({}, {}, { content: bytesOf(SIZE) })
+      await expect(cache.copyTo(A, target)).rejects.toMatchObject({ code: 'corrupt' })
+      await expect(stat(target)).rejects.toMatchObject({ code: 'ENOENT' })
+      expect(cache.isComplete(A)).toBe(false)
+      service.contents.set(A, bytesOf(SIZE))
+      expect(await cache.copyTo(A, target)).toBe(SIZE)
+      expect((await readFile(target)).equals(bytesOf(SIZE))).toBe(true)
+    }
+  })
+
+  it.each([
+    ['longer', { content: bytesOf(SIZE + 1) }],
+    ['longer, and tells no length', { content: bytesOf(SIZE + 1), length: false }],
+    ['shorter', { content: bytesOf(SIZE - 1) }],
+    ['shorter, and tells no length', { endAfter: SIZE - 1, length: false }],
+    ['cut', { cutAfter: 100 }],
+  ] as const)('is not made when it comes again and is %s', async (_what, fault) => {
+    const { cache, service, dir } = await setUp()
+    service.contents.set(A, bytesOf(SIZE))
+    service.listed.set(A, [])
+    service.faults.push({}, {}, fault)
+    const target = join(dir, 'copy')
+    await expect(cache.copyTo(A, target)).rejects.toMatchObject({ name: 'DriveError' })
+    await expect(stat(target)).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+})
+
 describe('an answer of a type that errors have', () => {
   it.each([
     ['JSON', JSON_TYPE],
     ['JSON without a length', { ...JSON_TYPE, length: false }],
     ['a page', { ...JSON_TYPE, contentType: 'text/html; charset=utf-8' }],
     ['a problem', { ...JSON_TYPE, contentType: 'application/problem+json' }],
+    ['JSON with a file name', { contentType: 'application/json' }],
+    ['a page with a file name', { contentType: 'text/html' }],
   ] as const)('%s, is no content, however often it comes', async (_what, type) => {
     const { cache, service, facts } = await setUp()
     const content = bytesOf(SIZE)

@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto'
+import { DriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { DriveService } from '../service/drive-service.ts'
+
+/**
+ * Asks for the whole content of a bag once more and compares it with what came before: false when the two
+ * differ. Nothing of it is kept. Rejects when it does not come.
+ */
+export async function comesAgain(
+  service: Pick<DriveService, 'download'>,
+  bagId: BagId,
+  before: { readonly length: number; readonly sha256: string },
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const { body, start, totalLength } = await service.download(bagId, signal && { signal })
+  const hash = createHash('sha256')
+  let length = 0
+  try {
+    if (start !== 0)
+      throw new DriveError('bad-answer', 'The service answered a part of the content.')
+    if ((totalLength ?? before.length) !== before.length) return false
+    for await (const chunk of body as AsyncIterable<Uint8Array>) {
+      length += chunk.length
+      if (length > before.length) return false
+      hash.update(chunk)
+    }
+  } finally {
+    body.destroy()
+  }
+  return length === before.length && hash.digest('hex') === before.sha256
+}
