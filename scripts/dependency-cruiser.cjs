@@ -4,17 +4,18 @@
  */
 const layers = {
   domain: [],
-  state: ['domain'],
+  disk: ['domain'],
+  state: ['disk', 'domain'],
   service: ['domain'],
-  namespace: ['service', 'state', 'domain'],
-  outbox: ['service', 'state', 'domain'],
-  content: ['service', 'state', 'domain'],
-  folder: ['service', 'state', 'domain'],
-  drive: ['namespace', 'outbox', 'content', 'folder', 'service', 'state', 'domain'],
+  namespace: ['service', 'state', 'disk', 'domain'],
+  outbox: ['service', 'state', 'disk', 'domain'],
+  content: ['service', 'state', 'disk', 'domain'],
+  folder: ['service', 'state', 'disk', 'domain'],
+  drive: ['namespace', 'outbox', 'content', 'folder', 'service', 'state', 'disk', 'domain'],
   kernel: ['drive', 'domain'],
-  control: ['drive', 'outbox', 'content', 'namespace', 'state', 'domain'],
-  'local-service': ['service', 'domain'],
-  config: ['domain'],
+  control: ['drive', 'outbox', 'content', 'namespace', 'state', 'disk', 'domain'],
+  'local-service': ['service', 'disk', 'domain'],
+  config: ['disk', 'domain'],
 }
 
 /** Packages that only one folder may import. */

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, rm, writeFile } from 'node:fs/promises'
+import { link, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readTokenFile } from '../config/token.ts'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 
 /** The token of an embedded service, and where it is kept. */
@@ -29,7 +30,7 @@ export async function keepLocalToken(
 async function makeTokenFile(dataDir: string, path: string): Promise<boolean> {
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 })
+    await makePrivateDirectory(dataDir, 'data directory')
     await writeFile(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
     try {
       await link(draft, path)

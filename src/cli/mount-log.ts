@@ -4,7 +4,7 @@ import { lstat, open, rename } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
-import { makePrivateDirectory } from '../state/private-dir.ts'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 
 /** A log that has grown beyond this is put aside at the next mount; one older log is kept. */
 const LONGEST_LOG_BYTES = 10e6

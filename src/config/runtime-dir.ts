@@ -1,6 +1,7 @@
-import { chmodSync, lstatSync, mkdirSync } from 'node:fs'
+import { chmodSync, lstatSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
+import { makeDirectory } from '../disk/make-directory.ts'
 import { DriveError, systemErrorCode } from '../domain/errors.ts'
 
 const HINT = 'Set XDG_RUNTIME_DIR to a directory of your own, or unset it.'
@@ -17,7 +18,7 @@ export function findRuntimeDir(
   const path =
     base === undefined || base === '' ? join(tmpdir(), `bagfs-${uid}`) : join(base, 'bagfs')
   try {
-    makeWithParent(path)
+    makeDirectory(path)
     const stat = lstatSync(path)
     if (!stat.isDirectory() || stat.uid !== uid) {
       throw new DriveError('usage', `${path} belongs to somebody else.`, { hint: HINT })
@@ -31,25 +32,5 @@ export function findRuntimeDir(
       cause: error,
       hint: HINT,
     })
-  }
-}
-
-/** Node's recursive mkdir never ends where a directory answers ENOENT although it is there (below /proc). */
-function makeWithParent(path: string): void {
-  if (make(path)) return
-  make(dirname(path))
-  mkdirSync(path, { mode: 0o700 })
-}
-
-/** True when the directory is there; false when its parent is not. */
-function make(path: string): boolean {
-  try {
-    mkdirSync(path, { mode: 0o700 })
-    return true
-  } catch (error) {
-    const code = systemErrorCode(error)
-    if (code === 'ENOENT') return false
-    if (code !== 'EEXIST') throw error
-    return true
   }
 }

@@ -65,6 +65,7 @@ export class BagContent {
   #hash = new ContentHash()
   #generation = 0
   #isComplete: boolean
+  #isContradicted = false
   #checking: Promise<void> | undefined
   #storing: Promise<void> = Promise.resolve()
   #mismatches = 0
@@ -222,10 +223,10 @@ export class BagContent {
     return error
   }
 
-  /** All of it came again and was not the same. Returns the error to throw. */
+  /** All of it came again and was not the same: it goes with its last reader. Returns the error to throw. */
   contradicted(): DriveError {
-    this.#isComplete = false
-    return this.distrust('all of it came twice, and not the same')
+    this.#isContradicted = true
+    return new DriveError('corrupt', 'The content came twice, and not the same.')
   }
 
   /** Takes over complete content that was put in place under the bag's own name. */
@@ -261,7 +262,7 @@ export class BagContent {
     const file = this.#file
     if (this.#isComplete) {
       await this.#storing
-      return file.stored
+      return file.stored && !this.#isContradicted
     }
     // What came without a length that is believed may be anything.
     if (file.ranges.covered === 0 || file.total === undefined) return false

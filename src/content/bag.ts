@@ -217,7 +217,7 @@ export class Bag {
     await this.#content.stored()
   }
 
-  /** All of it came again and was not the same: begins with nothing. Returns the error to throw. */
+  /** All of it came again and was not the same: it goes with its last reader. Returns the error to throw. */
   contradicted(): DriveError {
     return this.#content.contradicted()
   }

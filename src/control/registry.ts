@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
-import { writeFileAtomic } from '../state/atomic-file.ts'
+import { writeFileAtomic } from '../disk/atomic-file.ts'
 
 const runningDrive = z.object({
   mountpoint: z.string(),

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, open, readdir, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -75,14 +76,17 @@ export class BagStore {
     })
   }
 
-  /** Takes the directory, which is made when missing. Rejects `locked`, `local-io`, `local-disk-full`. */
+  /**
+   * Takes the directory, which is made when missing. Rejects `usage` when other users can change it, `locked`,
+   * `local-io`, `local-disk-full`.
+   */
   static async open(deps: BagStoreDependencies, settings: BagStoreSettings): Promise<BagStore> {
     const what = `Cannot use the data directory ${settings.dataDir}`
     return onDisk(what, BagStore.#open(deps, settings))
   }
 
   static async #open(deps: BagStoreDependencies, settings: BagStoreSettings): Promise<BagStore> {
-    await mkdir(settings.dataDir, { recursive: true, mode: PRIVATE_DIRECTORY })
+    await makePrivateDirectory(settings.dataDir, 'data directory')
     const lock = await lockDirectory(settings.dataDir)
     try {
       const store = new BagStore(deps, settings, lock)

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { syncDirectory } from '../disk/atomic-file.ts'
 import { fromFileSystem } from '../domain/errors.ts'
 
 export const PRIVATE_FILE = 0o600
@@ -12,16 +13,6 @@ export async function onDisk<T>(what: string, work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     throw fromFileSystem(error, what)
-  }
-}
-
-/** Makes renames and removals in `directory` survive a power cut. */
-export async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
   }
 }
 

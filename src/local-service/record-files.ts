@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { syncDirectory } from '../disk/atomic-file.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { HeldBag } from './account.ts'
-import { PRIVATE_DIRECTORY, syncDirectory, writeDurably } from './durable-files.ts'
+import { PRIVATE_DIRECTORY, writeDurably } from './durable-files.ts'
 
 const recordSchema = z.object({
   kind: z.enum(['file', 'folder']),

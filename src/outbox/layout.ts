@@ -2,7 +2,7 @@ import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DriveError, systemErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import { syncDirectory } from '../state/atomic-file.ts'
+import { syncDirectory } from '../disk/atomic-file.ts'
 import { parseIntent } from './intent-file.ts'
 import type { StepListener } from './steps.ts'
 

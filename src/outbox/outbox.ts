@@ -12,7 +12,7 @@ import {
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../domain/intent.ts'
 import type { Logger } from '../domain/logger.ts'
-import { syncDirectory, writeFileAtomic } from '../state/atomic-file.ts'
+import { syncDirectory, writeFileAtomic } from '../disk/atomic-file.ts'
 import type { Reserve } from '../state/reserve.ts'
 import { formatIntent, parseIntent } from './intent-file.ts'
 import { IntentIndex } from './intent-index.ts'

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
-import { writeFileAtomic } from './atomic-file.ts'
-import { makePrivateDirectory } from './private-dir.ts'
+import { writeFileAtomic } from '../disk/atomic-file.ts'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 
 const profile = z.object({
   uid: z.exactOptional(z.string()),

@@ -7,7 +7,7 @@ import { toBagId, type BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts } from '../domain/record.ts'
 import { findLevelCode } from './level-error.ts'
-import { makePrivateDirectory } from './private-dir.ts'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 import { lacksRoom, type Reserve } from './reserve.ts'
 
 const bagFacts = z.object({

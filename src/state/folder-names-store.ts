@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { FolderNames } from '../domain/folder-names.ts'
 import type { Logger } from '../domain/logger.ts'
-import { writeFileAtomic } from './atomic-file.ts'
+import { writeFileAtomic } from '../disk/atomic-file.ts'
 
 const fileSchema = z.object({ version: z.literal(1), names: z.enum(['plain', 'zipped']) })
 

@@ -5,8 +5,8 @@ import { ArrayPieces, parsePiece } from '../domain/array-pieces.ts'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { isBagId, toBagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
-import { writeFileAtomic } from './atomic-file.ts'
-import { makePrivateDirectory } from './private-dir.ts'
+import { writeFileAtomic } from '../disk/atomic-file.ts'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 
 /** The last listing, as it is kept for a mount without network. Times are milliseconds since the epoch. */
 export interface StoredListing {

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ClassicLevel } from 'classic-level'
 import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
-import { writeFileAtomic } from './atomic-file.ts'
+import { writeFileAtomic } from '../disk/atomic-file.ts'
 import { findLevelCode } from './level-error.ts'
-import { makePrivateDirectory } from './private-dir.ts'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 import { lacksRoom, releaseReserve } from './reserve.ts'
 
 /** A held lock. */

@@ -52,6 +52,34 @@ async function put(name: string, content: string | Uint8Array): Promise<string> 
   return stdout.trim()
 }
 
+describe('a directory that cannot be used ends the program with one sentence', () => {
+  const open = async (): Promise<string> => {
+    await mkdir(join(cwd, 'open'))
+    await chmod(join(cwd, 'open'), 0o777)
+    return join(cwd, 'open')
+  }
+
+  test('of an embedded service, below /proc', async () => {
+    for (const token of [[], ['--token-file', join(cwd, 'token')]]) {
+      await writeFile(join(cwd, 'token'), TOKEN, { mode: 0o600 })
+      const outcome = await bagfs('serve', '--data', '/proc/x/y', '--port', '0', ...token)
+      expect(outcome.stderr).toMatch(/^bagfs: .*\/proc\/x.*\n$/)
+      expect(outcome).toMatchObject({ exitCode: 1, stdout: '' })
+    }
+  })
+
+  test('of an embedded service, where others can change it', async () => {
+    const dir = await open()
+    await writeFile(join(cwd, 'token'), TOKEN, { mode: 0o600 })
+    for (const token of [[], ['--token-file', join(cwd, 'token')]]) {
+      const { stderr, exitCode } = await bagfs('serve', '--data', dir, '--port', '0', ...token)
+      expect(stderr).toMatch(/^bagfs: .* can be changed by other users of this machine\./)
+      expect(exitCode).toBe(2)
+      expect(await readdir(dir)).toEqual([])
+    }
+  })
+})
+
 describe('wrong use ends with exit code 2 and one line', () => {
   test.each([
     [['nonsense']],

@@ -122,7 +122,9 @@ describe('a copy of content whose length nothing else tells', () => {
       else service.faults.push({}, {}, { content: bytesOf(SIZE) })
       await expect(cache.copyTo(A, target)).rejects.toMatchObject({ code: 'corrupt' })
       await expect(stat(target)).rejects.toMatchObject({ code: 'ENOENT' })
-      expect(cache.isComplete(A)).toBe(false)
+      await vi.waitFor(() => {
+        expect(cache.isComplete(A)).toBe(false)
+      })
       service.contents.set(A, bytesOf(SIZE))
       expect(await cache.copyTo(A, target)).toBe(SIZE)
       expect((await readFile(target)).equals(bytesOf(SIZE))).toBe(true)

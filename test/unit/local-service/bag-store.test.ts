@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { bagIdOf } from '../../../src/local-service/bag-store.ts'
@@ -29,6 +29,22 @@ describe('the bags of the embedded service', () => {
     expect(await service.list()).toEqual(records)
     expect(await service.json('/api/user')).toEqual(user)
     expect(await (await service.ask(`/api/bag/download/${id}`)).text()).toBe('hello')
+  })
+
+  it('are in no directory that other users can change, in whole or in part', async () => {
+    const service = await startFixture()
+    await service.put('a', 'hello')
+    for (const part of ['.', 'bags', 'accounts']) {
+      await chmod(join(service.dataDir, part), 0o777)
+      await expect(service.restart()).rejects.toMatchObject({
+        code: 'usage',
+        message: expect.stringContaining('can be changed by other users') as string,
+        facts: { hint: expect.stringMatching(/chmod go-w .*another data directory\.$/) as string },
+      })
+      await chmod(join(service.dataDir, part), 0o700)
+    }
+    await service.restart()
+    expect(await service.list()).toMatchObject([{ filename: 'a' }])
   })
 
   it('stay when their token is not served for a while', async () => {

@@ -4,12 +4,12 @@ import ts from 'typescript'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
-/** Compiles src/domain and src/state into `dir`, so that a process without a loader can run them. */
+/** Compiles src/domain, src/disk and src/state into `dir`, so that a process without a loader can run them. */
 export async function compileState(dir: string): Promise<void> {
   await mkdir(dir, { recursive: true })
   await writeFile(join(dir, 'package.json'), '{"type":"module"}')
   await symlink(join(ROOT, 'node_modules'), join(dir, 'node_modules'))
-  for (const folder of ['domain', 'state']) {
+  for (const folder of ['domain', 'disk', 'state']) {
     const from = join(ROOT, 'src', folder)
     await mkdir(join(dir, folder))
     for (const name of await readdir(from)) {

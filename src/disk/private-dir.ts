@@ -1,17 +1,17 @@
-import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { syncDirectory } from './atomic-file.ts'
-import { refuseOpenPath } from './open-path.ts'
+import { makeDirectory } from './make-directory.ts'
+import { refuseOpenPath, type PathName } from './open-path.ts'
 
 /**
  * Makes a directory that only its owner may enter (0700), and those above it that are missing.
  * Rejects `usage` where other users could change it: see `refuseOpenPath`.
  */
-export async function makePrivateDirectory(path: string): Promise<void> {
+export async function makePrivateDirectory(path: string, name?: PathName): Promise<void> {
   // Nothing is made through a link that another user has put there.
-  await refuseOpenPath(path)
-  const first = await mkdir(path, { recursive: true, mode: 0o700 })
+  await refuseOpenPath(path, name)
+  const first = makeDirectory(path)
   if (first === undefined) return
   await syncDirectory(dirname(first))
-  await refuseOpenPath(path)
+  await refuseOpenPath(path, name)
 }

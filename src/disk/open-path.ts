@@ -7,15 +7,17 @@ import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts
 const S_ISVTX = 0o1000
 /** Links that lead to one another end where the kernel gives up, too. */
 const MOST_LINKS = 40
-const ELSE = 'Else choose another --state-dir.'
+
+/** What a person calls such a directory. */
+export type PathName = '--state-dir' | 'data directory'
 
 /**
  * Refuses (`usage`, with the command that mends it) a directory that other users of this machine can
  * change: it, what is in it, a link on its way or a directory above it that they own or may write to.
  * A sticky directory above it will do. What does not exist yet is no reason.
  */
-export async function refuseOpenPath(path: string): Promise<void> {
-  const trust = await Trust.read()
+export async function refuseOpenPath(path: string, name: PathName = '--state-dir'): Promise<void> {
+  const trust = await Trust.read(name)
   await trust.requireWay(path)
   for (const name of await readdirIfThere(path)) {
     const inside = join(path, name)
@@ -31,15 +33,18 @@ class Trust {
   readonly #gid = process.getgid?.() ?? 0
   /** First and last uid of each range that this process can see. */
   readonly #known: readonly (readonly [number, number])[]
+  readonly #name: PathName
 
-  private constructor(known: readonly (readonly [number, number])[]) {
+  private constructor(name: PathName, known: readonly (readonly [number, number])[]) {
+    this.#name = name
     this.#known = known
   }
 
-  static async read(): Promise<Trust> {
+  static async read(name: PathName): Promise<Trust> {
     const map = await readFile('/proc/self/uid_map', 'utf8').catch(() => '0 0 4294967295')
     const ranges = map.trim().split('\n')
     return new Trust(
+      name,
       ranges.map((line) => {
         const [first = 0, , count = 0] = line.trim().split(/ +/).map(Number)
         return [first, first + count - 1]
@@ -68,7 +73,7 @@ class Trust {
     const { uid } = stat
     if (!this.#isTrusted(uid)) {
       throw new DriveError('usage', `${path} belongs to another user of this machine (${uid}).`, {
-        hint: `If you trust what is in it: sudo chown -hR ${this.#uid} ${path}. ${ELSE}`,
+        hint: `If you trust what is in it: sudo chown -hR ${this.#uid} ${path}. ${this.#else}`,
       })
     }
     this.#requireClosed(path, stat)
@@ -78,7 +83,7 @@ class Trust {
     const { uid, mode } = stat
     if (!this.#isTrusted(uid)) {
       throw new DriveError('usage', `${path} belongs to another user of this machine (${uid}).`, {
-        hint: 'Choose a --state-dir that is in a directory of your own.',
+        hint: `Choose a ${this.#name} that is in a directory of your own.`,
       })
     }
     if ((mode & S_ISVTX) === 0) this.#requireClosed(path, stat)
@@ -92,11 +97,15 @@ class Trust {
   ): Promise<void> {
     if (!this.#isTrusted(uid)) {
       throw new DriveError('usage', `${path} is a link of another user of this machine (${uid}).`, {
-        hint: `Remove it if it is not meant to be there: rm ${path}. ${ELSE}`,
+        hint: `Remove it if it is not meant to be there: rm ${path}. ${this.#else}`,
       })
     }
     const target = resolve(dirname(path), await readlink(path))
     if (linksLeft > 0) await this.requireWay(join(target, ...rest), linksLeft - 1)
+  }
+
+  get #else(): string {
+    return `Else choose another ${this.#name}.`
   }
 
   /** In a container, the owners outside of it all look alike, and rule over it anyhow. */
@@ -111,7 +120,7 @@ class Trust {
     const bits = isOwnGroup ? constants.S_IWOTH : constants.S_IWOTH | constants.S_IWGRP
     if ((mode & bits) === 0) return
     throw new DriveError('usage', `${path} can be changed by other users of this machine.`, {
-      hint: `If you trust what is in it: chmod go-w ${path}. ${ELSE}`,
+      hint: `If you trust what is in it: chmod go-w ${path}. ${this.#else}`,
     })
   }
 }

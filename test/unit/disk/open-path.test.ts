@@ -1,9 +1,9 @@
 import { chmod, lchown, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { refuseOpenPath } from '../../../src/state/open-path.ts'
-import { makePrivateDirectory } from '../../../src/state/private-dir.ts'
-import { useTempDir } from './temp-dir.ts'
+import { refuseOpenPath } from '../../../src/disk/open-path.ts'
+import { makePrivateDirectory } from '../../../src/disk/private-dir.ts'
+import { useTempDir } from '../state/temp-dir.ts'
 
 const OTHER_UID = 65_534
 

@@ -1,0 +1,22 @@
+import { mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { systemErrorCode } from '../domain/errors.ts'
+
+/**
+ * Makes a directory (0700) and those above it that are missing: the first that was made, undefined when
+ * there was nothing to make. Node's recursive mkdir never ends where a directory answers ENOENT although it
+ * is there (below /proc).
+ */
+export function makeDirectory(path: string): string | undefined {
+  try {
+    mkdirSync(path, { mode: 0o700 })
+    return path
+  } catch (error) {
+    const code = systemErrorCode(error)
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return undefined
+    if (code !== 'ENOENT') throw error
+  }
+  const first = makeDirectory(dirname(path))
+  mkdirSync(path, { mode: 0o700 })
+  return first ?? path
+}
