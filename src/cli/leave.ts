@@ -5,7 +5,7 @@ import type { Logger } from '../domain/logger.ts'
 import type { Drive } from '../drive/drive.ts'
 import type { Bridge } from '../kernel/bridge.ts'
 import type { Outbox } from '../outbox/outbox.ts'
-import { isToSend } from '../outbox/schedule.ts'
+import { isToSend } from '../intents/rules.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 
 interface LeaveDeps {

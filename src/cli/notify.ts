@@ -3,7 +3,7 @@ import type { Clock } from '../domain/clock.ts'
 import { describeConflict, type ShownConflict } from '../drive/conflicts.ts'
 import type { DriveErrorCode } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import { describeFailed } from '../outbox/words.ts'
 

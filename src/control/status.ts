@@ -1,6 +1,6 @@
 import type { CacheStats } from '../content/bag-cache.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 import type { ShownConflict } from '../drive/conflicts.ts'
 import type { RefusedChanges, RoomHolder } from '../drive/room.ts'
 import type { ListingStatus } from '../namespace/listing.ts'

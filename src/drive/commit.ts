@@ -1,5 +1,5 @@
 import type { IntentId } from '../domain/ids.ts'
-import type { PutIntent } from '../domain/intent.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'

@@ -2,9 +2,9 @@ import type { Clock } from '../domain/clock.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import { encodeName } from '../domain/names.ts'
+import type { Base } from '../intents/base.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Entries } from './entries.ts'
-import type { Base } from './staged-file.ts'
 
 interface ConflictsDeps {
   readonly entries: Entries

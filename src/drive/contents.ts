@@ -4,14 +4,15 @@ import type { BagCache } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { PutIntent } from '../domain/intent.ts'
+import { NOTHING, type Base } from '../intents/base.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import type { BagFacts } from '../domain/record.ts'
 import type { Entry } from '../namespace/entry.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { FileNode } from './nodes.ts'
 import type { Room } from './room.ts'
 import type { Source } from './source.ts'
-import { StagedFile, type Base } from './staged-file.ts'
+import { StagedFile } from './staged-file.ts'
 
 interface ContentsDeps {
   readonly cache: BagCache
@@ -129,10 +130,10 @@ export class Contents {
 /** What new content of a node will take the place of. */
 export function baseOf(node: FileNode): Base {
   if (node.staged?.dirty === true) return node.staged.base
-  return node.entry === undefined ? { replaces: [], supersedes: [] } : baseOfEntry(node.entry)
+  return node.entry === undefined ? NOTHING : baseOfEntry(node.entry)
 }
 
-export function baseOfEntry(entry: Entry): Base {
+function baseOfEntry(entry: Entry): Base {
   return entry.kind === 'bag'
     ? { replaces: [entry.record.bagId], supersedes: [] }
     : { replaces: [], supersedes: [entry.intent.id] }

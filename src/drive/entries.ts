@@ -1,17 +1,17 @@
 import type { Clock } from '../domain/clock.ts'
 import { encodeName } from '../domain/names.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { BagTime } from '../domain/intent.ts'
+import type { BagTime } from '../intents/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
 import type { Entry } from '../namespace/entry.ts'
-import { expireIntents, findMissing, findReturned } from '../namespace/expire.ts'
+import { expireIntents, findMissing, findReturned } from '../intents/expire.ts'
 import { indexListing, type ListingIndex } from '../namespace/listing-index.ts'
 import { buildTree, type Tree } from '../namespace/tree.ts'
 import type { Outbox } from '../outbox/outbox.ts'
-import { isFinished } from '../outbox/schedule.ts'
-import { forgetInOrder } from './forget-in-order.ts'
+import { isDone } from '../intents/rules.ts'
+import { forgetInOrder } from '../intents/forget-in-order.ts'
 import type { MissingBags } from './missing-bags.ts'
 import type { FileNode, Nodes } from './nodes.ts'
 
@@ -184,7 +184,7 @@ export class Entries {
   /** Forgets confirmed intents that the listing agrees with, once a kill could not bring an older one back. */
   async #expire(snapshot: ListingSnapshot): Promise<void> {
     const { outbox, listing, missing } = this.#deps
-    if (!outbox.intents().some(isFinished) || !(await listing.keep())) return
+    if (!outbox.intents().some(isDone) || !(await listing.keep())) return
     const confirmed = outbox.intents()
     const { gone, back } = await missing.look(
       findMissing(snapshot, confirmed),

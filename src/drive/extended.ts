@@ -1,7 +1,7 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagFacts } from '../domain/record.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from '../domain/intent.ts'
+import type { Intent, PutIntent } from '../intents/intent.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import { percentOf, stateOfIntent } from '../outbox/words.ts'

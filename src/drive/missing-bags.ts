@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { DoubtfulBag } from '../namespace/expire.ts'
+import type { DoubtfulBag } from '../intents/expire.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import { hasBag } from '../service/has-bag.ts'
 

@@ -4,20 +4,22 @@ import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts
 import { listedAs } from '../domain/folder-names.ts'
 import { checkTypedName } from '../domain/names.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { DeleteIntent, PutContent, PutIntent } from '../domain/intent.ts'
+import { joined, NOTHING, type Base } from '../intents/base.ts'
+import { newDelete } from '../intents/builders.ts'
+import type { DeleteIntent, PutContent, PutIntent } from '../intents/intent.ts'
+import { wasSent } from '../intents/rules.ts'
+import { described, ofPut, renamed, renamedFolder, type Replaced } from '../intents/transitions.ts'
 import type { BagFacts } from '../domain/record.ts'
 import type { Entry } from '../namespace/entry.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { Committer } from './commit.ts'
-import { baseOfEntry } from './contents.ts'
+import { baseOf } from './contents.ts'
 import type { Entries } from './entries.ts'
-import { collecting } from './folder/folder-intents.ts'
 import type { FileNode, Nodes } from './nodes.ts'
-import { joined, type NewContent, type Puts } from './puts.ts'
+import type { NewContent, Puts } from './puts.ts'
 import { classifyName } from './save-steps.ts'
 import { usualMode, type DriveSettings } from './settings.ts'
-import type { Base } from './staged-file.ts'
 
 interface NameChangesDeps {
   readonly outbox: Outbox
@@ -30,7 +32,6 @@ interface NameChangesDeps {
   readonly clock: Clock
 }
 
-const NOTHING: Base = { replaces: [], supersedes: [] }
 /** How long an unlink may turn out to be the first half of a replacement. Who dies before it is over has promised nothing. */
 const REPLACEMENT_WINDOW_MS = 1_000
 
@@ -52,7 +53,7 @@ export class NameChanges {
     node: FileNode,
     options: { readonly mayBeReplaced: boolean },
   ): Promise<DeleteIntent | undefined> {
-    const base = this.#baseOf(node)
+    const base = baseOf(node)
     const name = this.#recordName(node)
     this.refuseShared(node)
     this.#deps.nodes.unlink(node)
@@ -79,17 +80,15 @@ export class NameChanges {
       if (puts.every((put) => outbox.get(put.id) === undefined)) return undefined
     }
     const now = clock.now()
-    const intent: DeleteIntent = {
-      version: 1,
-      kind: 'delete',
+    const held = { phase: 'held', heldUntilMs: now + REPLACEMENT_WINDOW_MS } as const
+    const intent = newDelete({
       id: outbox.nextId(),
       name,
       createdAtMs: now,
-      replaces: base.replaces,
-      supersedes: base.supersedes,
+      ...base,
       uploaded: entries.uploadsOf(base.replaces),
-      ...phaseOfDelete(now, mayBeReplaced),
-    }
+      ...(mayBeReplaced ? held : {}),
+    })
     await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
     return intent
   }
@@ -132,7 +131,7 @@ export class NameChanges {
     }
     this.refuseShared(target)
     const { name = to, serviceName } = target
-    return { shown: name, serviceName, replaced: this.#baseOf(target) }
+    return { shown: name, serviceName, replaced: baseOf(target) }
   }
 
   /** Gives a file another description; the service can only take it with a new upload. */
@@ -145,7 +144,7 @@ export class NameChanges {
     if (entry === undefined) return undefined
     const updated = await this.#deps.outbox.update(
       entry.intent.id,
-      (latest) => (latest.kind === 'put' ? { ...latest, description } : latest),
+      ofPut((latest) => described(latest, description)),
       { durable: true },
     )
     return updated?.kind === 'put' ? updated : undefined
@@ -178,8 +177,8 @@ export class NameChanges {
     }
     const { puts } = this.#deps
     const phase = puts.phaseFor(name)
-    const moved = (put: PutIntent, base: Base): PutIntent => movedPut(put, name, phase, base)
-    return puts.move(intent.id, name, replaced, moved, puts.durabilityOf(phase))
+    const change = (put: PutIntent, base: Replaced): PutIntent => renamed(put, name, phase, base)
+    return puts.move(intent.id, name, replaced, change, puts.durabilityOf(phase))
   }
 
   /** A folder that collects changes goes on to do so under its new name. */
@@ -187,8 +186,8 @@ export class NameChanges {
     if (this.#deps.uploader.isRunning(intent.id)) {
       throw new DriveError('busy', 'The folder is being stored right now.')
     }
-    const moved = (put: PutIntent, base: Base): PutIntent => movedFolder(put, name, base)
-    await this.#deps.puts.move(intent.id, name, replaced, moved, { durable: true })
+    const change = (put: PutIntent, base: Replaced): PutIntent => renamedFolder(put, name, base)
+    await this.#deps.puts.move(intent.id, name, replaced, change, { durable: true })
     this.#deps.uploader.kick()
   }
 
@@ -266,11 +265,6 @@ export class NameChanges {
     return deleted
   }
 
-  #baseOf(node: FileNode): Base {
-    if (node.staged?.dirty === true) return node.staged.base
-    return node.entry === undefined ? NOTHING : baseOfEntry(node.entry)
-  }
-
   /** Name at the service of what a node shows: what was sent under it must arrive before it is deleted. */
   #recordName(node: FileNode): string {
     const { entry } = node
@@ -288,44 +282,6 @@ export class NameChanges {
       hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
     })
   }
-}
-
-function phaseOfDelete(
-  nowMs: number,
-  mayBeReplaced: boolean,
-): Pick<DeleteIntent, 'phase' | 'heldUntilMs'> {
-  if (!mayBeReplaced) return { phase: 'waiting' }
-  return { phase: 'held', heldUntilMs: nowMs + REPLACEMENT_WINDOW_MS }
-}
-
-/** What is in it is packed anew, under the new name; an empty one stays on this machine. */
-function movedFolder(put: PutIntent, name: string, base: Base): PutIntent {
-  const phase = put.phase === 'local' ? 'local' : 'waiting'
-  return { ...collecting(put), name, phase, ...joined(put, base) }
-}
-
-function movedPut(
-  put: PutIntent,
-  name: string,
-  phase: Pick<PutIntent, 'phase' | 'heldUntilMs' | 'sentAtMs'>,
-  base: Base,
-): PutIntent {
-  const copy: { heldUntilMs?: number; sentAtMs?: number; failure?: unknown } & PutIntent = {
-    ...put,
-  }
-  delete copy.heldUntilMs
-  delete copy.sentAtMs
-  delete copy.failure
-  return { ...copy, name, ...phase, ...joined(put, base) }
-}
-
-/** True when the service may have this content already. */
-function wasSent(intent: {
-  readonly kind: string
-  readonly sentAtMs?: number
-  readonly phase: string
-}): boolean {
-  return intent.kind === 'put' && intent.phase !== 'held' && intent.sentAtMs !== undefined
 }
 
 /** Desktops must not move data to a trash that only this machine has. */

@@ -1,12 +1,15 @@
 import type { Clock } from '../domain/clock.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import { withUploads, type DeleteIntent, type PutIntent } from '../domain/intent.ts'
+import type { Base } from '../intents/base.ts'
+import { newPut } from '../intents/builders.ts'
+import type { DeleteIntent, PutIntent } from '../intents/intent.ts'
+import { covers, isUnsentDelete, withDeletes } from '../intents/replacing.ts'
+import { ofPut, type Replaced } from '../intents/transitions.ts'
 import type { Durability, Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { Entries } from './entries.ts'
 import { classifyName } from './save-steps.ts'
 import type { DriveSettings } from './settings.ts'
-import type { Base } from './staged-file.ts'
 
 interface PutsDeps {
   readonly outbox: Outbox
@@ -19,15 +22,14 @@ interface PutsDeps {
 export type NewContent = Pick<
   PutIntent,
   'description' | 'mode' | 'mtimeMs' | 'content' | 'isFolder' | 'changes'
->
+> & {
+  /** For a folder that nothing is in yet: it stays on this machine. */
+  readonly phase?: 'local'
+}
 
 type Phase = Pick<PutIntent, 'phase' | 'heldUntilMs' | 'sentAtMs'>
 
-/**
- * Every put under a name of the root is made here, because a put and a delete of one name belong together:
- * a delete that was not sent yet becomes part of the put, and goes when the new content is confirmed. A
- * delete that was left beside the put would take the old content away before.
- */
+/** Every put under a name of the root is made here, so that none is left beside a delete of its name (intents/replacing.ts). */
 export class Puts {
   readonly #deps: PutsDeps
   readonly #settings: Pick<DriveSettings, 'writeBack' | 'holdMs'>
@@ -37,29 +39,29 @@ export class Puts {
     this.#settings = settings
   }
 
-  /** Promises content under a name, in the place of `replaced`; a folder goes on to collect changes. */
+  /** Promises content under a name, in the place of `replaced`; a folder begins to collect changes. */
   async add(
     name: string,
     replaced: Base,
     what: NewContent,
     id: IntentId = this.#deps.outbox.nextId(),
   ): Promise<PutIntent> {
-    const { outbox, entries, clock } = this.#deps
-    const base = this.#withUnsentDeletes(name, replaced)
-    const phase = what.content.from === 'folder' ? { phase: 'held' as const } : this.phaseFor(name)
-    const put: PutIntent = {
-      version: 1,
-      kind: 'put',
+    const { outbox, clock } = this.#deps
+    const phase = this.#phaseOf(name, what)
+    // What stays on this machine would keep such a delete from the service.
+    const deletes = phase.phase === 'local' ? [] : this.#unsentDeletes(name)
+    const base = this.#withDeletes(replaced, deletes)
+    const put = newPut({
       id,
       name,
       createdAtMs: clock.now(),
       replaces: base.replaces.filter((bagId) => !this.isShared(bagId)),
       supersedes: base.supersedes,
-      uploaded: entries.uploadsOf(base.replaces),
+      ...(base.uploaded === undefined ? {} : { uploaded: base.uploaded }),
       ...what,
       namesakes: this.namesakesOf(name),
       ...phase,
-    }
+    })
     await outbox.add(put, this.durabilityOf(put))
     await this.#dropMerged(put)
     return put
@@ -70,19 +72,20 @@ export class Puts {
     id: IntentId,
     name: string,
     replaced: Base,
-    moved: (put: PutIntent, base: Base) => PutIntent,
+    moved: (put: PutIntent, base: Replaced) => PutIntent,
     durability: Durability,
   ): Promise<PutIntent | undefined> {
-    const base = this.#withUnsentDeletes(name, replaced)
-    const uploaded = this.#deps.entries.uploadsOf(base.replaces)
-    const updated = await this.#deps.outbox.update(
-      id,
-      (latest) => (latest.kind === 'put' ? withUploads(moved(latest, base), { uploaded }) : latest),
-      durability,
-    )
+    const base = this.#withDeletes(replaced, this.#unsentDeletes(name))
+    const change = ofPut((latest) => moved(latest, base))
+    const updated = await this.#deps.outbox.update(id, change, durability)
     if (updated?.kind !== 'put') return undefined
     await this.#dropMerged(updated)
     return updated
+  }
+
+  #phaseOf(name: string, { phase, content }: NewContent): Phase {
+    if (phase !== undefined) return { phase }
+    return content.from === 'folder' ? { phase: 'held' } : this.phaseFor(name)
   }
 
   /** Phase of new content under this name, and how long it is held. */
@@ -115,35 +118,21 @@ export class Puts {
       .map((record) => record.bagId)
   }
 
-  #withUnsentDeletes(name: string, base: Base): Base {
-    return this.#unsentDeletes(name).reduce<Base>(joined, base)
+  #withDeletes(base: Base, deletes: readonly DeleteIntent[]): Replaced {
+    return withDeletes(base, deletes, (bagIds) => this.#deps.entries.uploadsOf(bagIds))
   }
 
   #unsentDeletes(name: string): readonly DeleteIntent[] {
     const { outbox, uploader } = this.#deps
     return outbox
       .named(name)
-      .filter(
-        (intent): intent is DeleteIntent =>
-          intent.kind === 'delete' &&
-          (intent.phase === 'waiting' || intent.phase === 'held') &&
-          !uploader.isRunning(intent.id),
-      )
+      .filter(isUnsentDelete)
+      .filter(({ id }) => !uploader.isRunning(id))
   }
 
   async #dropMerged(put: PutIntent): Promise<void> {
     for (const intent of this.#unsentDeletes(put.name)) {
-      const isMerged =
-        intent.replaces.every((bagId) => put.replaces.includes(bagId)) &&
-        intent.supersedes.every((id) => put.supersedes.includes(id))
-      if (isMerged) await this.#deps.outbox.remove(intent.id, intent)
+      if (covers(put, intent)) await this.#deps.outbox.remove(intent.id, intent)
     }
-  }
-}
-
-export function joined(a: Base, b: Base): Base {
-  return {
-    replaces: [...new Set([...a.replaces, ...b.replaces])],
-    supersedes: [...new Set([...a.supersedes, ...b.supersedes])],
   }
 }

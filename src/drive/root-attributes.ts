@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { BagFacts } from '../domain/record.ts'
+import { ofPut, withAttributes } from '../intents/transitions.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { AttributeChanges, Attributes } from './attributes.ts'
 import type { Contents } from './contents.ts'
@@ -84,11 +85,7 @@ export class RootAttributes {
   async #changeIntent(id: IntentId, changes: AttributeChanges): Promise<void> {
     const updated = await this.#deps.outbox.update(
       id,
-      (latest) => {
-        if (latest.kind !== 'put') return latest
-        const { mode = latest.mode, mtimeMs = latest.mtimeMs } = changes
-        return { ...latest, mode, mtimeMs }
-      },
+      ofPut((latest) => withAttributes(latest, changes)),
       { durable: false },
     )
     const bagId = updated?.kind === 'put' ? updated.bagId : undefined

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, localDiskFull } from '../domain/errors.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
 import { failedForWantOfRoom } from '../outbox/failure.ts'

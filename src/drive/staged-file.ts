@@ -12,18 +12,13 @@ import {
 import { open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { fromFileSystem } from '../domain/errors.ts'
-import type { BagId, IntentId } from '../domain/ids.ts'
+import type { IntentId } from '../domain/ids.ts'
+import type { Base } from '../intents/base.ts'
 import type { Room } from './room.ts'
 import type { Source } from './source.ts'
 
 const CHUNK = 1 << 20
 const datasync = promisify(fdatasync)
-
-/** What the content of a staged file takes the place of, as it was when writing began. */
-export interface Base {
-  readonly replaces: readonly BagId[]
-  readonly supersedes: readonly IntentId[]
-}
 
 /** A draft of the outbox: where new content goes. */
 interface Draft {
@@ -39,6 +34,7 @@ interface Draft {
 export class StagedFile implements Source {
   readonly id: IntentId
   readonly path: string
+  /** What it takes the place of, as it was when writing began. */
   base: Base
   mode: number
   /** Set by utimens; undefined means the time of the last write. */

@@ -1,4 +1,4 @@
-import type { PutIntent } from '../domain/intent.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
 
 /** A bag under the name that the drive shows. */

@@ -1,5 +1,5 @@
 import { listedAs, type FolderNames } from '../domain/folder-names.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 import type { ListingIndex } from './listing-index.ts'
 
 /** How the service names folders, by the records of those that it confirmed to us; undefined without any. */

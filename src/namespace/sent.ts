@@ -1,5 +1,5 @@
 import type { BagId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from '../domain/intent.ts'
+import type { Intent, PutIntent } from '../intents/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { ListingIndex } from './listing-index.ts'
 

@@ -1,5 +1,5 @@
 import { DriveError, isDriveError } from '../domain/errors.ts'
-import type { PutIntent } from '../domain/intent.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import { failedForWantOfRoom } from './failure.ts'
 import type { UploaderDeps } from './ports.ts'
 

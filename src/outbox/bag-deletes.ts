@@ -1,5 +1,6 @@
 import type { BagId } from '../domain/ids.ts'
-import type { BagTime, Intent, PutIntent } from '../domain/intent.ts'
+import type { BagTime, Intent } from '../intents/intent.ts'
+import { bagsToDelete, isNeeded } from '../intents/rules.ts'
 import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { KnownListing, UploaderDeps } from './ports.ts'
 import type { Step } from './steps.ts'
@@ -20,10 +21,8 @@ export class BagDeletes {
 
   /** Answers all that are deleted now, those of before included. */
   async delete(intent: Intent, signal: AbortSignal): Promise<readonly BagTime[]> {
-    const own = intent.kind === 'put' ? intent.bagId : undefined
     const deleted = [...(intent.deleted ?? [])]
-    for (const bagId of intent.replaces) {
-      if (bagId === own || deleted.some((each) => each.bagId === bagId)) continue
+    for (const bagId of bagsToDelete(intent)) {
       const names = this.#namesOf(bagId, intent)
       const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, intent, signal))
       if (isGone) deleted.push({ bagId, atMs: this.#deps.clock.now() })
@@ -33,7 +32,7 @@ export class BagDeletes {
 
   /** Deletes what no entry shows; false for a bag that came back, here or from another machine, and stays. */
   async #deleteBag(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
-    if (this.#isNeeded(bagId) || this.#deps.isShown(bagId)) return false
+    if (isNeeded(this.#deps.outbox, bagId) || this.#deps.isShown(bagId)) return false
     if (await this.#isStoredAnew(bagId, deleter, signal)) {
       this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
       return false
@@ -73,29 +72,7 @@ export class BagDeletes {
     return [...new Set([...listed, ...given, deleter].map(({ name }) => name))]
   }
 
-  /** True while a put needs the bag: to fetch its content from, or because it is not confirmed in its place. */
-  #isNeeded(bagId: BagId): boolean {
-    const { outbox } = this.#deps
-    return outbox
-      .intents()
-      .some(
-        (intent) =>
-          intent.kind === 'put' &&
-          (isSourceOf(intent, bagId) || isToReplace(intent, bagId)) &&
-          outbox.successorOf(intent.id) === undefined,
-      )
-  }
-
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
-}
-
-function isSourceOf({ content }: PutIntent, bagId: BagId): boolean {
-  return content.from === 'bag' && content.bagId === bagId
-}
-
-/** Such a put deletes the bag itself, once it is confirmed. */
-function isToReplace({ phase, replaces }: PutIntent, bagId: BagId): boolean {
-  return (phase === 'waiting' || phase === 'held') && replaces.includes(bagId)
 }

@@ -2,14 +2,24 @@ import { access, rename, rm } from 'node:fs/promises'
 import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
-import type { DeleteIntent, Intent, PutIntent } from '../domain/intent.ts'
+import type { DeleteIntent, Intent, PutIntent } from '../intents/intent.ts'
 import { refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
 import { EarlyUpload } from './early-upload.ts'
-import { Handover, isAllOf } from './handover.ts'
+import { Handover } from './handover.ts'
 import { sha256OfFile } from '../disk/file-hash.ts'
 import { findSent } from './lost-answer.ts'
-import { withoutFailure } from './schedule.ts'
+import { isAllOf } from '../intents/rules.ts'
+import {
+  confirmed,
+  deleted,
+  ofPut,
+  packed,
+  replacedDeleted,
+  sent,
+  staged,
+  unpacked,
+} from '../intents/transitions.ts'
 import { send, type Sent } from './send.ts'
 import type { PackedFolder, Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
@@ -47,9 +57,9 @@ export class CarryOut {
   async #put(intent: PutIntent, attempt: Try): Promise<void> {
     let put = intent
     if (put.phase !== 'confirmed') {
-      const staged = await this.#stageContent(put, attempt)
-      if (staged === undefined) return
-      put = staged.phase === 'confirmed' ? staged : await this.#send(staged, attempt)
+      const ready = await this.#stageContent(put, attempt)
+      if (ready === undefined) return
+      put = ready.phase === 'confirmed' ? ready : await this.#send(ready, attempt)
     }
     attempt.onConfirmed()
     await this.#giveToCache(put)
@@ -76,7 +86,7 @@ export class CarryOut {
     if (put.content.from === 'staged') {
       await refuseWithoutRoom(this.#deps, put, { length: put.content.length, signal })
     }
-    const sending = await this.#updatePut(put, { sentAtMs: this.#deps.clock.now() })
+    const sending = await this.#updatePut(put, (latest) => sent(latest, this.#deps.clock.now()))
     if (sending.name !== put.name) return sending
     if (sending.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
     const { length } = sending.content
@@ -103,7 +113,7 @@ export class CarryOut {
     this.#step('stage.fetched')
     await rename(partial, path)
     this.#step('stage.placed')
-    return this.#updatePut(put, { content: { from: 'staged', length, sha256 } })
+    return this.#updatePut(put, (latest) => staged(latest, length, sha256))
   }
 
   /** What somebody deleted at the service, and is not in the cache, does not come back by itself. */
@@ -138,12 +148,7 @@ export class CarryOut {
       ? await findSent(this.#deps, this.#settings, put, attempt)
       : undefined
     if (found !== undefined) return this.#confirm(put, found)
-    const again = await this.#updatePut(put, ({ changes }) => {
-      const { base, start = 0 } = changes ?? {}
-      const begun = { start, ...(base === undefined ? {} : { base }) }
-      return { content: { from: 'folder' }, changes: begun }
-    })
-    return this.#packFolder(again, attempt)
+    return this.#packFolder(await this.#updatePut(put, unpacked), attempt)
   }
 
   /** Undefined for a folder that nothing is left in: it stays on this machine. */
@@ -161,21 +166,21 @@ export class CarryOut {
 
   /** Nothing of the zip is kept. The intent knows its sum before it is sent, and the changes stay until it is stored. */
   async #packStraight(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
-    const { outbox, folders, clock } = this.#deps
+    const { outbox, folders } = this.#deps
     const path = outbox.contentPath(put.id)
-    const packed = await folders.pack(put, path, {
+    const zip = await folders.pack(put, path, {
       signal: attempt.signal,
       isStraight: true,
       onGrowing: () => undefined,
     })
-    if (packed?.pieces === undefined) return undefined
-    const { length, pieces } = packed
-    const staged = await this.#packed(put, packed, { sentAtMs: clock.now() })
-    if (!isSentAs(staged, put))
+    if (zip?.pieces === undefined) return undefined
+    const { length, pieces } = zip
+    const ready = await this.#packed(put, zip, { isSending: true })
+    if (!isSentAs(ready, put))
       throw new DriveError('busy', 'The folder was changed while it was sent.')
     return this.#names.run(put.name, async () => {
-      const bagId = await this.#upload(staged, { path, length, pieces }, attempt)
-      return this.#confirm(staged, bagId)
+      const bagId = await this.#upload(ready, { path, length, pieces }, attempt)
+      return this.#confirm(ready, bagId)
     })
   }
 
@@ -190,11 +195,11 @@ export class CarryOut {
       this.#deps.log,
     )
     try {
-      const staged = await this.#pack(put, early, attempt)
-      if (staged === undefined) return undefined
-      if (isSentAs(staged, put)) return (await early.finish(staged)) ?? staged
+      const ready = await this.#pack(put, early, attempt)
+      if (ready === undefined) return undefined
+      if (isSentAs(ready, put)) return (await early.finish(ready)) ?? ready
       await early.stop(new DriveError('busy', 'The folder was changed while it was sent.'))
-      return staged
+      return ready
     } catch (error) {
       await early.stop(error)
       throw error
@@ -202,29 +207,27 @@ export class CarryOut {
   }
 
   async #pack(put: PutIntent, early: EarlyUpload, attempt: Try): Promise<PutIntent | undefined> {
-    const { outbox, folders, clock } = this.#deps
-    const packed = await folders.pack(put, outbox.contentPath(put.id), {
+    const { outbox, folders } = this.#deps
+    const zip = await folders.pack(put, outbox.contentPath(put.id), {
       signal: attempt.signal,
-      onGrowing: (zip) => {
-        early.begin(zip)
+      onGrowing: (growing) => {
+        early.begin(growing)
       },
     })
-    if (packed === undefined) return undefined
-    return this.#packed(put, packed, early.isUnderWay ? { sentAtMs: clock.now() } : {})
+    if (zip === undefined) return undefined
+    return this.#packed(put, zip, { isSending: early.isUnderWay })
   }
 
   async #packed(
     put: PutIntent,
-    { length, sha256, operations, mtimeMs }: PackedFolder,
-    sent: Pick<PutIntent, 'sentAtMs'>,
+    zip: PackedFolder,
+    { isSending }: { readonly isSending: boolean },
   ): Promise<PutIntent> {
     this.#step('folder.packed')
-    return this.#updatePut(put, (latest) => ({
-      ...sent,
-      mtimeMs,
-      content: { from: 'staged', length, sha256 },
-      changes: { start: 0, ...latest.changes, packed: operations },
-    }))
+    return this.#updatePut(put, (latest) => {
+      const ready = packed(latest, zip)
+      return isSending ? sent(ready, this.#deps.clock.now()) : ready
+    })
   }
 
   /** True when a folder changed since it was packed: its intent begins another round. */
@@ -236,21 +239,22 @@ export class CarryOut {
   }
 
   #upload(put: PutIntent, what: Sent, attempt: Try): Promise<BagId> {
-    const mayHave = (sent: PutIntent): Promise<unknown> =>
-      this.#updatePut(sent, { sentAtMs: this.#deps.clock.now() })
+    const mayHave = (begun: PutIntent): Promise<unknown> =>
+      this.#updatePut(begun, (latest) => sent(latest, this.#deps.clock.now()))
     return send({ ...this.#deps, mayHave }, put, what, attempt)
   }
 
   async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
     const { content } = put
-    return this.#updatePut(put, ({ isFolder, mode, mtimeMs }) => {
+    return this.#updatePut(put, (latest) => {
       if (content.from === 'staged') {
         const { length, sha256 } = content
+        const { isFolder, mode, mtimeMs } = latest
         const kind = isFolder === true ? 'folder' : 'file'
         // Mode and time as they are now: whoever sets them later finds the bag in the intent.
         this.#deps.facts.learn(bagId, { kind, length, sha256, mode, mtimeMs })
       }
-      return { bagId, phase: 'confirmed', confirmedAtMs: this.#deps.clock.now() }
+      return confirmed(latest, bagId, this.#deps.clock.now())
     })
   }
 
@@ -278,14 +282,11 @@ export class CarryOut {
       }
       const current = outbox.get(put.id)
       if (current?.kind !== 'put' || current.replacedAreDeleted === true) return
-      const deleted = await this.#bags.delete(current, signal)
-      if (await this.#folderGoesOn({ ...current, deleted })) return
-      const deletedAtMs = current.replaces.length === 0 ? {} : { confirmedAtMs: clock.now() }
+      const gone = await this.#bags.delete(current, signal)
+      if (await this.#folderGoesOn({ ...current, deleted: gone })) return
       // More may have been handed over meanwhile.
       await this.#updatePut(put, (latest) =>
-        isAllOf(latest.replaces, current.replaces)
-          ? { replacedAreDeleted: true, ...deletedAtMs }
-          : {},
+        isAllOf(latest.replaces, current.replaces) ? replacedDeleted(latest, clock.now()) : latest,
       )
     }
   }
@@ -299,8 +300,8 @@ export class CarryOut {
       current = await outbox.update(
         intent.id,
         (latest) =>
-          isAllOf(latest.replaces, replaces)
-            ? withoutFailure({ ...latest, phase: 'confirmed', confirmedAtMs: clock.now() })
+          latest.kind === 'delete' && isAllOf(latest.replaces, replaces)
+            ? deleted(latest, clock.now())
             : latest,
         this.#settings,
       )
@@ -312,19 +313,8 @@ export class CarryOut {
     await this.#handover.run(put, successor)
   }
 
-  async #updatePut(
-    put: PutIntent,
-    changes: Partial<PutIntent> | ((latest: PutIntent) => Partial<PutIntent>),
-  ): Promise<PutIntent> {
-    const change = (latest: PutIntent): PutIntent => ({
-      ...latest,
-      ...(typeof changes === 'function' ? changes(latest) : changes),
-    })
-    const updated = await this.#deps.outbox.update(
-      put.id,
-      (latest) => (latest.kind === 'put' ? withoutFailureWhenConfirmed(change(latest)) : latest),
-      this.#settings,
-    )
+  async #updatePut(put: PutIntent, change: (latest: PutIntent) => PutIntent): Promise<PutIntent> {
+    const updated = await this.#deps.outbox.update(put.id, ofPut(change), this.#settings)
     if (updated?.kind !== 'put') throw new DriveError('interrupted', 'The change was taken back.')
     return updated
   }
@@ -334,11 +324,7 @@ export class CarryOut {
   }
 }
 
-/** True when an upload that was begun for `sent` is one of `latest`. */
-function isSentAs(latest: PutIntent, sent: PutIntent): boolean {
-  return latest.name === sent.name && latest.description === sent.description
-}
-
-function withoutFailureWhenConfirmed(put: PutIntent): PutIntent {
-  return put.phase === 'confirmed' ? withoutFailure(put) : put
+/** True when an upload that was begun for `begun` is one of `latest`. */
+function isSentAs(latest: PutIntent, begun: PutIntent): boolean {
+  return latest.name === begun.name && latest.description === begun.description
 }

@@ -1,6 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import { withSuperseded } from '../intents/rules.ts'
 import type { Outbox } from './outbox.ts'
 
 /**
@@ -21,12 +21,4 @@ export async function discardIntents(
     })
   }
   for (const { id } of all) await outbox.remove(id)
-}
-
-/** Successors last: a kill in between leaves one that still hides what is not removed yet. */
-function withSuperseded(outbox: Outbox, id: IntentId): readonly Intent[] {
-  const intent = outbox.get(id)
-  if (intent === undefined) return []
-  const older = intent.supersedes.filter((each) => outbox.get(each)?.phase !== 'confirmed')
-  return [...older.flatMap((each) => withSuperseded(outbox, each)), intent]
 }

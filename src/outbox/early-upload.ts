@@ -1,6 +1,6 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { Growth } from '../domain/growth.ts'
-import type { PutIntent } from '../domain/intent.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import { deferred } from './deferred.ts'
 import type { GrowingContent } from './ports.ts'

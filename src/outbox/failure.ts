@@ -1,5 +1,5 @@
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
-import type { Intent, IntentFailure } from '../domain/intent.ts'
+import type { Intent, IntentFailure } from '../intents/intent.ts'
 
 /** The service will not take it until the person changes something. */
 const WAITS_FOR_USER: ReadonlySet<DriveErrorCode> = new Set([

@@ -1,12 +1,8 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import {
-  withUploads,
-  type BagTime,
-  type DeleteIntent,
-  type Intent,
-  type PutIntent,
-} from '../domain/intent.ts'
+import type { BagTime, PutIntent } from '../intents/intent.ts'
+import { isAllOf } from '../intents/rules.ts'
+import { inheriting } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
@@ -57,13 +53,7 @@ export class Handover {
     )
     const updated = await outbox.update(
       successor,
-      (latest) =>
-        unfinished({
-          ...withUploads(latest, put),
-          replaces: [...new Set([...latest.replaces, ...bags])],
-          supersedes: [...new Set([...latest.supersedes, ...puts])],
-          ...(deleted.length > 0 ? { deleted: [...(latest.deleted ?? []), ...deleted] } : {}),
-        }),
+      (latest) => inheriting(latest, { bags, puts, deleted, uploaded: put.uploaded ?? [] }),
       this.#settings,
     )
     if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')
@@ -87,21 +77,4 @@ export class Handover {
     const isNew = (bagId: BagId): boolean => deleted?.some((each) => each.bagId === bagId) !== true
     return bags.filter(isNew).map((bagId) => ({ bagId, atMs }))
   }
-}
-
-export function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean {
-  return some.every((bagId) => all.includes(bagId))
-}
-
-/** The deletes of this intent are to be done (again). */
-function unfinished(intent: Intent): Intent {
-  if (intent.kind === 'put') {
-    const copy: { replacedAreDeleted?: boolean } & PutIntent = { ...intent }
-    delete copy.replacedAreDeleted
-    return copy
-  }
-  if (intent.phase !== 'confirmed') return intent
-  const copy: { confirmedAtMs?: number } & DeleteIntent = { ...intent, phase: 'waiting' }
-  delete copy.confirmedAtMs
-  return copy
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import { toBagId, type BagId, type IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 
 const bagId = z
   .string()
@@ -59,11 +59,7 @@ const putIntent = z.object({
   replacedAreDeleted: optional(z.boolean()),
 })
 
-const deleteIntent = z.object({
-  ...base,
-  kind: z.literal('delete'),
-  notBeforeMs: optional(z.number()),
-})
+const deleteIntent = z.object({ ...base, kind: z.literal('delete') })
 
 const intent = z.discriminatedUnion('kind', [putIntent, deleteIntent])
 

@@ -1,7 +1,7 @@
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
-import { isFinished } from './schedule.ts'
+import type { Intent } from '../intents/intent.ts'
+import { isDone } from '../intents/rules.ts'
 import type { UploadProgress } from './uploader.ts'
 import { percentOf, stateOfIntent } from './words.ts'
 
@@ -39,7 +39,7 @@ export function listItems(intents: readonly Intent[], sending?: Sending): readon
   const uploads = new Map(sending?.progress().map((upload) => [upload.id, upload]))
   const superseded = new Set(intents.flatMap((intent) => intent.supersedes))
   return intents
-    .filter((intent) => !isFinished(intent) && !superseded.has(intent.id))
+    .filter((intent) => !isDone(intent) && !superseded.has(intent.id))
     .map((intent): OutboxItem => {
       const { id, name, kind, phase, failure } = intent
       const upload = uploads.get(id)

@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { DriveService } from '../service/drive-service.ts'
 import { failedForWantOfService } from './failure.ts'

@@ -1,6 +1,6 @@
 import { listedAs } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { PutIntent } from '../domain/intent.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 

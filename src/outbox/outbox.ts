@@ -10,12 +10,13 @@ import {
   systemErrorCode,
 } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
+import type { Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
 import { syncDirectory, writeFileAtomic } from '../disk/atomic-file.ts'
 import type { Reserve } from '../state/reserve.ts'
 import { formatIntent, parseIntent } from './intent-file.ts'
-import { IntentIndex } from './intent-index.ts'
+import { IntentIndex } from '../intents/intent-index.ts'
 import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readEntryName } from './layout.ts'
 import type { StepListener } from './steps.ts'
 
@@ -38,7 +39,7 @@ interface OutboxDeps {
  * A directory without `intent.json` is a draft: content of a file that is still being written, which
  * nobody was promised. The memory follows the disk: an intent is listed once its file is written.
  */
-export class Outbox {
+export class Outbox implements Intents {
   readonly #deps: OutboxDeps
   readonly #dir: string
   /** Entries are removed by `remove`. */
@@ -137,7 +138,7 @@ export class Outbox {
 
   /** All intents, oldest first. */
   intents(): readonly Intent[] {
-    return this.#intents.all()
+    return this.#intents.intents()
   }
 
   /** The intents of one name at the service, in no particular order. */

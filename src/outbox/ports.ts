@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { PutIntent } from '../domain/intent.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
 import type { DriveService } from '../service/drive-service.ts'

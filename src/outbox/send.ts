@@ -1,7 +1,7 @@
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { Growth } from '../domain/growth.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { PutIntent } from '../domain/intent.ts'
+import type { PutIntent } from '../intents/intent.ts'
 import { hasBag } from '../service/has-bag.ts'
 import { explainRefusal, type Refused } from './account-room.ts'
 import { bagsOfOthers, isOurs } from './lost-answer.ts'

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 import { parseIntent } from './intent-file.ts'
 import { CONTENT_FILE, findEntries, INTENT_FILE } from './layout.ts'
 

@@ -1,6 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from '../domain/intent.ts'
+import type { Intent, PutIntent } from '../intents/intent.ts'
 import { CarryOut } from './carry-out.ts'
 import { deferred, type Deferred } from './deferred.ts'
 import { backoffMs, describeFailure, failedForWantOfService } from './failure.ts'
@@ -9,12 +9,13 @@ import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import {
   blockersOf,
   dueAtMs,
-  isFinished,
+  isDone,
   isForUser,
+  isSuperseded,
   isToSend,
-  publish,
-  withoutFailure,
-} from './schedule.ts'
+  supersededBy,
+} from '../intents/rules.ts'
+import { failed, publish, withoutFailure } from '../intents/transitions.ts'
 import { describeFailed } from './words.ts'
 
 /** A try that is under way. */
@@ -197,9 +198,9 @@ export class Uploader {
       .intents()
       .some(
         (intent) =>
-          (isToSend(intent) || (isFinished(intent) && !this.#isDone(intent))) &&
+          (isToSend(intent) || (isDone(intent) && !this.#isOver(intent))) &&
           !isForUser(intent) &&
-          !this.#isSuperseded(intent.id) &&
+          !isSuperseded(this.#deps.outbox, intent.id) &&
           !isStuck(intent.id) &&
           !this.#blockersOf(intent).some(isStuck),
       )
@@ -224,20 +225,12 @@ export class Uploader {
   }
 
   #blockersOf(intent: Intent): readonly IntentId[] {
-    return blockersOf(intent, {
-      sameName: this.#deps.outbox.named(intent.name),
-      isRunning: (id) => this.#jobs.has(id),
-      isSuperseded: (id) => this.#isSuperseded(id),
-    })
+    return blockersOf(intent, this.#deps.outbox, (id) => this.#jobs.has(id))
   }
 
   /** A kill may have left what a finished change superseded: its bag is to be deleted yet. */
-  #isDone(intent: Intent): boolean {
-    return isFinished(intent) && this.#superseded(intent.id).length === 0
-  }
-
-  #isSuperseded(id: IntentId): boolean {
-    return this.#deps.outbox.successorOf(id) !== undefined
+  #isOver(intent: Intent): boolean {
+    return isDone(intent) && this.#superseded(intent.id).length === 0
   }
 
   /** Stops at the first intent that finds no free place: the end of each job comes back here. */
@@ -266,9 +259,9 @@ export class Uploader {
   /** True when an intent is the uploader's business and nobody has it in hand. */
   #isOpen(intent: Intent): boolean {
     const { id, phase } = intent
-    if (phase === 'local' || this.#isDone(intent) || isForUser(intent)) return false
+    if (phase === 'local' || this.#isOver(intent) || isForUser(intent)) return false
     if (this.#jobs.has(id) || this.#publishing.has(id)) return false
-    return !this.#isSuperseded(id) && this.#failedInDrain?.has(id) !== true
+    return !isSuperseded(this.#deps.outbox, id) && this.#failedInDrain?.has(id) !== true
   }
 
   #wakeAt(soonestMs: number, nowMs: number): void {
@@ -286,11 +279,7 @@ export class Uploader {
     const { outbox, log, clock } = this.#deps
     this.#publishing.add(id)
     try {
-      await outbox.update(
-        id,
-        (latest) => (latest.phase === 'held' ? publish(latest) : latest),
-        this.#settings,
-      )
+      await outbox.update(id, publish, this.#settings)
     } catch (error) {
       this.#nextTryMs.set(id, clock.now() + this.#settings.retryMaxMs)
       log.error({ intent: id, error: String(error) }, 'A held change could not be let go.')
@@ -371,11 +360,7 @@ export class Uploader {
   }
 
   #superseded(id: IntentId): readonly PutIntent[] {
-    const old = this.#deps.outbox.get(id)?.supersedes ?? []
-    return old.flatMap((each) => {
-      const put = this.#deps.outbox.get(each)
-      return put?.kind === 'put' && !this.#jobs.has(each) ? [put] : []
-    })
+    return supersededBy(this.#deps.outbox, id).filter((put) => !this.#jobs.has(put.id))
   }
 
   async #failed(id: IntentId, error: unknown): Promise<void> {
@@ -386,7 +371,7 @@ export class Uploader {
     if (!isTriedAtOnce) this.#failedInDrain?.add(id)
     const before = outbox.get(id)
     // What was superseded is the successor's business; its own try takes it over.
-    if (this.#closed || before === undefined || this.#isSuperseded(id)) return
+    if (this.#closed || before === undefined || isSuperseded(this.#deps.outbox, id)) return
     const failure = describeFailure(error, before.failure, clock.now())
     const retryAfterMs = error instanceof DriveError ? error.facts.retryAfterMs : undefined
     const wait = isTriedAtOnce
@@ -398,11 +383,11 @@ export class Uploader {
       { intent: id, name: before.name, code: failure.code, tries: failure.tries, wait },
       `A change ${describeFailed(failure)}`,
     )
-    const isSent = this.#mayHaveArrived.has(id)
+    const mayHaveArrived = this.#mayHaveArrived.has(id)
     try {
       await outbox.update(
         id,
-        (latest) => ({ ...(isSent ? latest : notSent(latest)), failure }),
+        (latest) => failed(latest, failure, { mayHaveArrived }),
         this.#settings,
       )
     } catch (cause) {
@@ -413,10 +398,3 @@ export class Uploader {
 
 /** For what has told the log itself. */
 const told = (): void => undefined
-
-/** The service certainly does not have it: nobody needs to ask. */
-function notSent(intent: Intent): Intent {
-  const copy: { sentAtMs?: number } & Intent = { ...intent }
-  if (intent.phase !== 'confirmed') delete copy.sentAtMs
-  return copy
-}

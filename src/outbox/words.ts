@@ -1,5 +1,5 @@
-import type { Intent, IntentFailure } from '../domain/intent.ts'
-import { isFinished } from './schedule.ts'
+import type { Intent, IntentFailure } from '../intents/intent.ts'
+import { isDone } from '../intents/rules.ts'
 
 /**
  * The state of an intent in plain words, the same in `status`, `user.bagfs.state`, `bagfs outbox` and
@@ -22,7 +22,7 @@ function isCollecting(intent: Intent): boolean {
 
 /** The service has the content, though what it replaces may not be deleted yet. */
 function stateOfConfirmed(intent: Intent): string {
-  if (isFinished(intent) || intent.failure === undefined) return 'stored'
+  if (isDone(intent) || intent.failure === undefined) return 'stored'
   return `stored; the old version is still there: ${describeFailed(intent.failure)}`
 }
 

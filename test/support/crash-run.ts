@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { parseIntent } from '../../src/outbox/intent-file.ts'
-import { isToSend } from '../../src/outbox/schedule.ts'
+import { isToSend } from '../../src/intents/rules.ts'
 import type { SeenRequest } from './fault-proxy.ts'
 import { MountedDrive, TestService } from './mounted-drive.ts'
 

@@ -1,6 +1,6 @@
 import { DriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../domain/intent.ts'
+import type { PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Archive } from '../../folder/archive.ts'
 import { walkTree, type ArchiveNode, type DirectoryNode } from '../../folder/tree.ts'

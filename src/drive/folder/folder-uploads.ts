@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import { DriveError } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { Intent, PutIntent } from '../../domain/intent.ts'
+import type { Intent, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
+import { nextRound, ofPut, publish } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { FolderPort } from '../../outbox/ports.ts'
 import type { Entries } from '../entries.ts'
 import type { FileNode } from '../nodes.ts'
-import { nextRound } from './folder-intents.ts'
 import { readJournal } from './journal.ts'
 import type { OpenFolder } from './open-folder.ts'
 import type { OpenFolders } from './open-folders.ts'
@@ -105,9 +105,7 @@ export class FolderUploads implements FolderPort {
       open.work.touch()
     } catch (error) {
       this.#deps.log.warn({ name: intent.name, error: String(error) }, 'A folder must wait.')
-      await this.#deps.outbox.update(intent.id, (latest) => ({ ...latest, phase: 'waiting' }), {
-        durable: false,
-      })
+      await this.#deps.outbox.update(intent.id, publish, { durable: false })
     }
   }
 
@@ -120,7 +118,11 @@ export class FolderUploads implements FolderPort {
     const { packed } = changes
     if (operations.length <= packed) return put
     const zip = { bagId, packed, deleted: put.deleted ?? [], forgetBeforeMs: 0 }
-    return outbox.update(put.id, (latest) => nextRound(latest, zip), { durable: true })
+    return outbox.update(
+      put.id,
+      ofPut((latest) => nextRound(latest, zip)),
+      { durable: true },
+    )
   }
 
   /** Sends the changes of one folder, or of all, now; answers the intents to wait for. */

@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../domain/intent.ts'
+import type { PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
+import { collecting, ofPut, publish } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import { syncDirectory, writeFileAtomic } from '../../disk/atomic-file.ts'
 import type { Entries } from '../entries.ts'
 import type { FileNode } from '../nodes.ts'
-import { collecting } from './folder-intents.ts'
 import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
 import { layOver, readClosed } from './undo.ts'
 
@@ -20,8 +20,8 @@ export interface WorkDeps {
   readonly entries: Entries
   readonly clock: Clock
   readonly log: Logger
-  /** A new intent for changes of a folder that is stored and unchanged so far. */
-  readonly newIntent: (node: FileNode, shown: BagId, base: BagId) => PutIntent
+  /** Makes an intent for changes of a folder that is stored and unchanged so far. */
+  readonly begin: (node: FileNode, shown: BagId, base: BagId, id: IntentId) => Promise<PutIntent>
 }
 
 export interface WorkSettings {
@@ -213,11 +213,11 @@ export class FolderWork {
     const { entry } = this.#node
     if (entry?.kind !== 'bag') throw new DriveError('busy', 'The folder is being stored right now.')
     const shown = entry.record.bagId
-    const intent = this.#deps.newIntent(this.#node, shown, this.#tree.base() ?? shown)
-    this.#id = intent.id
+    const id = this.#deps.outbox.nextId()
+    this.#id = id
     try {
-      await this.#deps.outbox.add(intent, { durable: true })
-      await this.open(intent)
+      const base = this.#tree.base() ?? shown
+      await this.open(await this.#deps.begin(this.#node, shown, base, id))
     } catch (error) {
       this.#id = undefined
       throw error
@@ -248,14 +248,7 @@ export class FolderWork {
     // The service may have this zip although nobody heard its answer: it must be found again.
     if (intent.content.from === 'staged' && intent.sentAtMs !== undefined) return true
     if (intent.content.from === 'folder' && intent.phase === 'held') return true
-    await outbox.update(
-      intent.id,
-      (latest) =>
-        latest.kind === 'put' ? { ...collecting(latest), phase: 'held' as const } : latest,
-      {
-        durable: true,
-      },
-    )
+    await outbox.update(intent.id, ofPut(collecting), { durable: true })
     this.touch()
     return true
   }
@@ -299,11 +292,7 @@ export class FolderWork {
     await this.sync()
     const intent = outbox.get(this.#id)
     if (intent?.phase === 'held') {
-      await outbox.update(
-        this.#id,
-        (latest) => (latest.phase === 'held' ? { ...latest, phase: 'waiting' } : latest),
-        { durable: false },
-      )
+      await outbox.update(this.#id, publish, { durable: false })
     }
     uploader.kick()
     return intent === undefined || intent.phase === 'local' ? undefined : this.#id

@@ -1,7 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { HandleId, NodeId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../domain/intent.ts'
+import { NOTHING } from '../../intents/base.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry } from '../attributes.ts'
@@ -239,24 +239,15 @@ export class Folders implements Subtree {
   /** Starts an empty folder in the root; the caller holds the lock of names. */
   async make(name: string, mode: number): Promise<void> {
     const now = this.#deps.clock.now()
-    const intent: PutIntent = {
-      version: 1,
-      kind: 'put',
-      id: this.#deps.outbox.nextId(),
-      name,
-      phase: 'local',
-      createdAtMs: now,
+    await this.#deps.puts.add(name, NOTHING, {
       description: this.#settings.description,
       mode: mode & 0o777,
       mtimeMs: now,
       content: { from: 'folder' },
       isFolder: true,
       changes: { start: 0 },
-      replaces: [],
-      supersedes: [],
-      namesakes: this.#deps.puts.namesakesOf(name),
-    }
-    await this.#deps.outbox.add(intent, { durable: true })
+      phase: 'local',
+    })
     this.#deps.entries.resolve(name)
   }
 

@@ -2,7 +2,9 @@ import { link, rm } from 'node:fs/promises'
 import { fromFileSystem } from '../../domain/errors.ts'
 import { listedAs } from '../../domain/folder-names.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { DeleteIntent, PutIntent } from '../../domain/intent.ts'
+import { newDelete } from '../../intents/builders.ts'
+import type { PutIntent } from '../../intents/intent.ts'
+import { emptied, nextRound, ofPut, unchanged } from '../../intents/transitions.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -12,7 +14,6 @@ import { syncDirectory } from '../../disk/atomic-file.ts'
 import type { FileNode } from '../nodes.ts'
 import type { Space } from '../space.ts'
 import { FolderFiles } from './folder-files.ts'
-import { localFolder, nextRound, stored } from './folder-intents.ts'
 import { FolderNames } from './folder-names.ts'
 import { FolderRoom } from './folder-room.ts'
 import { FolderWork, type WorkDeps, type WorkSettings } from './folder-work.ts'
@@ -267,9 +268,8 @@ export class OpenFolder {
       if (isChanged || unclosedOf(this.folder).length > 0) {
         const forgetBeforeMs = this.#deps.clock.now() - this.#listingLagMs
         const zip = { bagId, packed, deleted: put.deleted ?? [], forgetBeforeMs }
-        await this.#deps.outbox.update(put.id, (latest) => nextRound(latest, zip), {
-          durable: true,
-        })
+        const change = ofPut((latest) => nextRound(latest, zip))
+        await this.#deps.outbox.update(put.id, change, { durable: true })
         if (this.work.count > packed + this.#repeated) this.work.touch()
         return true
       }
@@ -310,22 +310,23 @@ export class OpenFolder {
   async #empty(put: PutIntent): Promise<void> {
     const { outbox, clock, uploader } = this.#deps
     if (put.replaces.length > 0) {
-      const gone: DeleteIntent = {
-        ...(put.deleted === undefined ? {} : { deleted: put.deleted }),
-        ...(put.uploaded === undefined ? {} : { uploaded: put.uploaded }),
-        version: 1,
-        kind: 'delete',
+      const { name, replaces, deleted, uploaded } = put
+      const gone = newDelete({
         id: outbox.nextId(),
-        name: put.name,
-        phase: 'waiting',
+        name,
         createdAtMs: clock.now(),
-        replaces: put.replaces,
-        supersedes: [],
-      }
+        replaces,
+        ...(deleted === undefined ? {} : { deleted }),
+        ...(uploaded === undefined ? {} : { uploaded }),
+      })
       await outbox.add(gone, { durable: true })
     }
     const start = this.work.count
-    await outbox.update(put.id, (latest) => localFolder(latest, start), { durable: true })
+    await outbox.update(
+      put.id,
+      ofPut((latest) => emptied(latest, start)),
+      { durable: true },
+    )
     uploader.kick()
   }
 
@@ -340,7 +341,11 @@ export class OpenFolder {
     if (!isListed) return false
     const { outbox, clock } = this.#deps
     const now = clock.now()
-    await outbox.update(put.id, (latest) => stored(latest, base, now), { durable: true })
+    await outbox.update(
+      put.id,
+      ofPut((latest) => unchanged(latest, base, now)),
+      { durable: true },
+    )
     await this.#finish()
     return true
   }

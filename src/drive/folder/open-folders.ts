@@ -2,7 +2,8 @@ import type { BagCache } from '../../content/bag-cache.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../domain/intent.ts'
+import { NOTHING } from '../../intents/base.ts'
+import type { PutIntent } from '../../intents/intent.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -97,7 +98,7 @@ export class OpenFolders {
         nextNode: () => this.#deps.nodes.allocate(),
         register: (item, folder) => this.#items.set(item.id, { item, folder }),
         unregister: (item) => this.#items.delete(item.id),
-        newIntent: (at, shown, base) => this.#newIntent(at, shown, base),
+        begin: (at, shown, base, id) => this.#begin(at, shown, base, id),
       },
       {
         settleMs: this.#settings.folderSettleMs,
@@ -188,30 +189,21 @@ export class OpenFolders {
    * For changes to the bag `base`, while `shown` has the name. When somebody else put that there, both
    * are kept.
    */
-  #newIntent(node: FileNode, shown: BagId, base: BagId): PutIntent {
+  #begin(node: FileNode, shown: BagId, base: BagId, id: IntentId): Promise<PutIntent> {
     const { mode, mtimeMs } = this.#deps.attributes.of(node)
     const isOurs = shown === base || this.#isSuccessor(shown, base)
     const bag = isOurs ? shown : base
     const { entry } = node
-    const replaces = isOurs && !this.#deps.puts.isShared(bag) ? [bag] : []
-    return {
-      version: 1,
-      kind: 'put',
-      id: this.#deps.outbox.nextId(),
-      name: node.serviceName,
-      phase: 'held',
-      createdAtMs: this.#deps.clock.now(),
+    const replaced = isOurs ? { replaces: [bag], supersedes: [] } : NOTHING
+    const what = {
       description: entry?.kind === 'bag' ? entry.record.description : this.#settings.description,
       mode,
       mtimeMs,
       content: { from: 'folder' },
       isFolder: true,
       changes: { base: bag, start: 0 },
-      replaces,
-      supersedes: [],
-      uploaded: this.#deps.entries.uploadsOf(replaces),
-      namesakes: this.#deps.puts.namesakesOf(node.serviceName),
-    }
+    } as const
+    return this.#deps.puts.add(node.serviceName, replaced, what, id)
   }
 
   /** True when the same content went from one bag to the other here (a folder was renamed). */

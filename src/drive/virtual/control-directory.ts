@@ -1,8 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import type { IntentId } from '../../domain/ids.ts'
-import type { Intent, PutIntent } from '../../domain/intent.ts'
+import type { Intent, PutIntent } from '../../intents/intent.ts'
 import { encodeName, insertBeforeExtension } from '../../domain/names.ts'
-import { isFinished } from '../../outbox/schedule.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Contents } from '../contents.ts'
 import { fixedDirectory, textFile, type MadeDirectory, type MadeFile } from './made-entry.ts'
@@ -83,7 +82,7 @@ class OutboxDirectory implements MadeDirectory {
 export function nameContents(intents: readonly Intent[]): ReadonlyMap<string, PutIntent> {
   const byName = new Map<string, PutIntent>()
   for (const intent of intents.toReversed()) {
-    if (intent.kind !== 'put' || intent.phase === 'confirmed' || isFinished(intent)) continue
+    if (intent.kind !== 'put' || intent.phase === 'confirmed') continue
     if (intent.content.from !== 'staged' && intent.content.from !== 'bag') continue
     const plain = encodeName(intent.name)
     byName.set(byName.has(plain) ? insertBeforeExtension(plain, ` (${intent.id})`) : plain, intent)

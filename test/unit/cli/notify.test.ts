@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { Notifier } from '../../../src/cli/notify.ts'
 import type { BagId } from '../../../src/domain/ids.ts'
-import type { Intent, IntentFailure } from '../../../src/domain/intent.ts'
+import type { Intent, IntentFailure } from '../../../src/intents/intent.ts'
 import type { ShownConflict } from '../../../src/drive/conflicts.ts'
 import { put } from '../namespace/builders.ts'
 import { ManualClock } from '../namespace/manual-clock.ts'

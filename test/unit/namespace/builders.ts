@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
-import type { DeleteIntent, PutIntent } from '../../../src/domain/intent.ts'
+import { newDelete, newPut } from '../../../src/intents/builders.ts'
+import type { DeleteIntent, PutIntent } from '../../../src/intents/intent.ts'
 import type { BagRecord } from '../../../src/domain/record.ts'
 
 /** A bag id of 64 hex digits made from a number. */
@@ -17,21 +18,16 @@ export function intentId(number: number): IntentId {
 }
 
 export function put(number: number, name: string, rest: Partial<PutIntent> = {}): PutIntent {
-  return {
-    version: 1,
-    kind: 'put',
+  return newPut({
     id: intentId(number),
     name,
-    phase: 'waiting',
     createdAtMs: 0,
-    replaces: [],
-    supersedes: [],
     description: '',
     mode: 0o644,
     mtimeMs: 0,
     content: { from: 'staged', length: 1, sha256: '' },
     ...rest,
-  }
+  })
 }
 
 export function remove(
@@ -39,15 +35,5 @@ export function remove(
   replaces: readonly BagId[],
   rest: Partial<DeleteIntent> = {},
 ): DeleteIntent {
-  return {
-    version: 1,
-    kind: 'delete',
-    id: intentId(number),
-    name: 'x',
-    phase: 'waiting',
-    createdAtMs: 0,
-    replaces,
-    supersedes: [],
-    ...rest,
-  }
+  return newDelete({ id: intentId(number), name: 'x', createdAtMs: 0, replaces, ...rest })
 }

@@ -1,6 +1,6 @@
 import { encodeName, insertBeforeExtension } from '../../../src/domain/names.ts'
 import { fileNameOf, type BagId } from '../../../src/domain/ids.ts'
-import type { Intent } from '../../../src/domain/intent.ts'
+import type { Intent } from '../../../src/intents/intent.ts'
 import type { BagRecord } from '../../../src/domain/record.ts'
 
 /** One visible thing of the model: `key` tells bags and intents apart. */

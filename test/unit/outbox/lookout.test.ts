@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { DriveError, type DriveErrorCode } from '../../../src/domain/errors.ts'
-import type { Intent } from '../../../src/domain/intent.ts'
+import type { Intent } from '../../../src/intents/intent.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { Lookout } from '../../../src/outbox/lookout.ts'
 import { withBreaker } from '../../../src/service/breaker.ts'

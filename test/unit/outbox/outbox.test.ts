@@ -13,10 +13,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock, type Clock } from '../../../src/domain/clock.ts'
 import { toBagId, type IntentId } from '../../../src/domain/ids.ts'
-import type { Intent, PutIntent } from '../../../src/domain/intent.ts'
+import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { formatIntent, parseIntent } from '../../../src/outbox/intent-file.ts'
-import { IntentIndex } from '../../../src/outbox/intent-index.ts'
+import { IntentIndex } from '../../../src/intents/intent-index.ts'
 import { Outbox } from '../../../src/outbox/outbox.ts'
 
 let dir: string
@@ -160,7 +160,7 @@ describe('the index of intents', () => {
             plain.delete(each.remove)
           }
           const sorted = [...plain.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
-          expect(index.all()).toEqual(sorted)
+          expect(index.intents()).toEqual(sorted)
           for (const { name } of sorted) {
             expect(new Set(index.named(name))).toEqual(
               new Set(sorted.filter((other) => other.name === name)),

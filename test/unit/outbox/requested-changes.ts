@@ -1,4 +1,4 @@
-import type { Intent, PutIntent } from '../../../src/domain/intent.ts'
+import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
 import type { Workshop } from './workshop.ts'
 
 /** Requests that change something, in their order, as `POST upload` and `DELETE`. */

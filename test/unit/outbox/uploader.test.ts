@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import { toBagId } from '../../../src/domain/ids.ts'
-import type { Intent } from '../../../src/domain/intent.ts'
+import type { Intent } from '../../../src/intents/intent.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
 import { putOf, requestedChanges } from './requested-changes.ts'
 import { openWorkshop, type Workshop } from './workshop.ts'
@@ -198,11 +198,11 @@ describe('sending', () => {
   it('waits with a delete that may be the first half of a replacement', async () => {
     const shop = await openWorkshop()
     const bagId = await shop.given('a', 'content')
-    const notBeforeMs = Date.now() + 300
-    const id = await shop.delete('a', [bagId], { notBeforeMs })
+    const heldUntilMs = Date.now() + 300
+    const id = await shop.delete('a', [bagId], { phase: 'held', heldUntilMs })
     shop.uploader.start()
     await expect.poll(() => shop.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
-    expect(Date.now()).toBeGreaterThanOrEqual(notBeforeMs)
+    expect(Date.now()).toBeGreaterThanOrEqual(heldUntilMs)
     expect(await shop.service.contents()).toEqual({})
   })
 
@@ -566,7 +566,7 @@ describe('an upload whose answer was lost', () => {
   it('is not mistaken for a bag that we are about to delete', async () => {
     const shop = await openWorkshop()
     const old = await shop.given('a', 'same')
-    await shop.delete('b', [old], { notBeforeMs: Date.now() + 60_000 })
+    await shop.delete('b', [old], { phase: 'held', heldUntilMs: Date.now() + 60_000 })
     shop.service.proxy.add({
       match: { method: 'POST' },
       times: 1,

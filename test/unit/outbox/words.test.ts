@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { IntentFailure } from '../../../src/domain/intent.ts'
+import type { IntentFailure } from '../../../src/intents/intent.ts'
 import { chooseItems, listItems } from '../../../src/outbox/items.ts'
 import { percentOf, stateOfIntent } from '../../../src/outbox/words.ts'
 import { intentId, put, remove } from '../namespace/builders.ts'

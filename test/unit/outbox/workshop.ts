@@ -6,7 +6,8 @@ import { onTestFinished } from 'vitest'
 import { BagCache } from '../../../src/content/bag-cache.ts'
 import { systemClock } from '../../../src/domain/clock.ts'
 import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
-import type { DeleteIntent, PutIntent } from '../../../src/domain/intent.ts'
+import { newDelete, newPut } from '../../../src/intents/builders.ts'
+import type { DeleteIntent, PutIntent } from '../../../src/intents/intent.ts'
 import { silentLogger, type Logger } from '../../../src/domain/logger.ts'
 import { Listing } from '../../../src/namespace/listing.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
@@ -161,21 +162,16 @@ async function addPut(
   const sha256 = createHash('sha256').update(text).digest('hex')
   const now = Date.now()
   await outbox.add(
-    {
-      version: 1,
-      kind: 'put',
+    newPut({
       id,
       name,
-      phase: 'waiting',
       createdAtMs: now,
-      replaces: [],
-      supersedes: [],
       description: '',
       mode: 0o644,
       mtimeMs: now,
       content: { from: 'staged', length: Buffer.byteLength(text), sha256 },
       ...more,
-    },
+    }),
     { durable: false },
   )
   return id
@@ -188,19 +184,8 @@ async function addDelete(
   more: Partial<DeleteIntent> = {},
 ): Promise<IntentId> {
   const id = outbox.nextId()
-  await outbox.add(
-    {
-      version: 1,
-      kind: 'delete',
-      id,
-      name,
-      phase: 'waiting',
-      createdAtMs: Date.now(),
-      replaces,
-      supersedes: [],
-      ...more,
-    },
-    { durable: false },
-  )
+  await outbox.add(newDelete({ id, name, createdAtMs: Date.now(), replaces, ...more }), {
+    durable: false,
+  })
   return id
 }

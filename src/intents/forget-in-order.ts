@@ -1,5 +1,5 @@
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from './intent.ts'
 
 /**
  * Forgets finished intents, given oldest first, so that what is left shows the same tree at each moment, also

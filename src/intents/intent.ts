@@ -1,5 +1,5 @@
-import type { DriveErrorCode } from './errors.ts'
-import type { BagId, IntentId } from './ids.ts'
+import type { DriveErrorCode } from '../domain/errors.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
 
 /**
  * Where an intent stands.
@@ -96,17 +96,6 @@ export interface PutIntent extends IntentBase {
 /** A promise that the service will forget the bags in `replaces`. */
 export interface DeleteIntent extends IntentBase {
   readonly kind: 'delete'
-  /** Not sent before this time (an unlink that may turn out to be a replacement). */
-  readonly notBeforeMs?: number
 }
 
 export type Intent = PutIntent | DeleteIntent
-
-/** An intent that knows as well what another knows of the bags that both take the place of. */
-export function withUploads<Some extends Intent>(
-  intent: Some,
-  { uploaded = [] }: Pick<Intent, 'uploaded'>,
-): Some {
-  if (uploaded.length === 0) return intent
-  return { ...intent, uploaded: [...(intent.uploaded ?? []), ...uploaded] }
-}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Intent } from '../../../src/domain/intent.ts'
-import { forgetInOrder } from '../../../src/drive/forget-in-order.ts'
+import type { Intent } from '../../../src/intents/intent.ts'
+import { forgetInOrder } from '../../../src/intents/forget-in-order.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
 import { bag, put, remove } from '../namespace/builders.ts'
 

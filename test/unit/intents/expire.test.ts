@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { BagId } from '../../../src/domain/ids.ts'
-import type { Intent, PutIntent } from '../../../src/domain/intent.ts'
+import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
 import type { BagRecord } from '../../../src/domain/record.ts'
-import { expireIntents, findMissing, type Listed } from '../../../src/namespace/expire.ts'
+import { expireIntents, findMissing, type Listed } from '../../../src/intents/expire.ts'
 import { buildTree, indexListing } from '../../../src/namespace/tree.ts'
-import { bag, intentId, put, record, remove } from './builders.ts'
+import { bag, intentId, put, record, remove } from '../namespace/builders.ts'
 
 const LAG = 600_000
 const listing = (startedAtMs: number, ...bags: readonly BagId[]): Listed => ({

@@ -1,10 +1,11 @@
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
+import type { Intent } from './intent.ts'
+import type { Intents } from './rules.ts'
 
 const NOTHING: readonly Intent[] = []
 
 /** Intents by id, by name and by what they take the place of, so that thousands of them stay cheap. */
-export class IntentIndex {
+export class IntentIndex implements Intents {
   readonly #byId = new Map<IntentId, Intent>()
   /** By growing id. */
   readonly #sorted: Intent[] = []
@@ -19,7 +20,7 @@ export class IntentIndex {
   }
 
   /** Oldest first. */
-  all(): readonly Intent[] {
+  intents(): readonly Intent[] {
     this.#all ??= this.#sorted.slice()
     return this.#all
   }

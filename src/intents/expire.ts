@@ -1,10 +1,11 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { Intent } from '../domain/intent.ts'
-import type { ListingIndex } from './listing-index.ts'
+import { firstMarks, lastMarks, toEffects, type Effect, type Marks } from './effects.ts'
+import type { Intent } from './intent.ts'
+import { isDone } from './rules.ts'
 
 /** What expiring needs of a listing. */
 export interface Listed {
-  readonly index: Pick<ListingIndex, 'recordsOf'>
+  readonly index: { recordsOf(bagId: BagId): readonly unknown[] }
   /** When its request was begun. */
   readonly startedAtMs: number
 }
@@ -34,7 +35,7 @@ export function expireIntents(
   const effects = toEffects(intents)
   const done = findDone(effects, listing)
   if (done.length === 0) return []
-  const last = findMarks(effects, (one, other) => one > other)
+  const last = lastMarks(effects)
   const expired = done.filter(
     (effect) =>
       listing.startedAtMs - effect.confirmedAtMs >= lagMs ||
@@ -49,7 +50,7 @@ export function expireIntents(
  */
 export function findMissing(listing: Listed, intents: readonly Intent[]): readonly DoubtfulBag[] {
   const effects = toEffects(intents)
-  const last = findMarks(effects, (one, other) => one > other)
+  const last = lastMarks(effects)
   return findDone(effects, listing).flatMap((effect) =>
     effect.given === undefined || isReplacedOrShown(effect, listing, last, new Set())
       ? []
@@ -63,7 +64,7 @@ export function findMissing(listing: Listed, intents: readonly Intent[]): readon
  */
 export function findReturned(listing: Listed, intents: readonly Intent[]): readonly DoubtfulBag[] {
   const effects = toEffects(intents)
-  const last = findMarks(effects, (one, other) => one > other)
+  const last = lastMarks(effects)
   return findDone(effects, listing).flatMap((effect) =>
     [...effect.hides]
       .filter((bagId) => isListed(listing, bagId) && !((last.given.get(bagId) ?? '') > effect.id))
@@ -76,67 +77,6 @@ function findDone(effects: readonly Effect[], { startedAtMs }: Listed): readonly
   return effects.filter(
     ({ intent, confirmedAtMs }) => isDone(intent) && confirmedAtMs < startedAtMs,
   )
-}
-
-/** What one intent does to the tree. */
-interface Effect {
-  readonly intent: Intent
-  readonly id: IntentId
-  readonly confirmedAtMs: number
-  /** The bag that a put was given. */
-  readonly given: BagId | undefined
-  /** Bags that it hides: those it replaces, and those that puts in its place before were given. */
-  readonly hides: ReadonlySet<BagId>
-  /** Bags of `hides` that it does not name itself, with the put that does. */
-  readonly throughOthers: ReadonlyMap<IntentId, BagId>
-}
-
-function toEffects(intents: readonly Intent[]): readonly Effect[] {
-  const givenTo = new Map<IntentId, BagId>()
-  for (const intent of intents) {
-    if (intent.kind === 'put' && intent.bagId !== undefined) givenTo.set(intent.id, intent.bagId)
-  }
-  return intents.map((intent) => {
-    const given = givenTo.get(intent.id)
-    const named = new Set(intent.replaces)
-    const throughOthers = new Map<IntentId, BagId>()
-    for (const id of intent.supersedes) {
-      const bagId = givenTo.get(id)
-      if (bagId !== undefined && bagId !== given && !named.has(bagId)) throughOthers.set(id, bagId)
-    }
-    const hides = new Set([...named, ...throughOthers.values()])
-    if (given !== undefined) hides.delete(given)
-    const confirmedAtMs = intent.confirmedAtMs ?? Infinity
-    return { intent, id: intent.id, confirmedAtMs, given, hides, throughOthers }
-  })
-}
-
-/** True when the service has confirmed all that the intent asks for. */
-function isDone(intent: Intent): boolean {
-  if (intent.phase !== 'confirmed') return false
-  return intent.kind === 'delete' || intent.replacedAreDeleted === true
-}
-
-/** Which intent is the last, or the first, to hide or to have been given a bag. */
-interface Marks {
-  readonly hides: ReadonlyMap<BagId, IntentId>
-  readonly given: ReadonlyMap<BagId, IntentId>
-}
-
-function findMarks(
-  effects: Iterable<Effect>,
-  wins: (one: IntentId, other: IntentId) => boolean,
-): Marks {
-  const marks = { hides: new Map<BagId, IntentId>(), given: new Map<BagId, IntentId>() }
-  const note = (map: Map<BagId, IntentId>, bagId: BagId, id: IntentId): void => {
-    const known = map.get(bagId)
-    if (known === undefined || wins(id, known)) map.set(bagId, id)
-  }
-  for (const { id, given, hides } of effects) {
-    if (given !== undefined) note(marks.given, given, id)
-    for (const bagId of hides) note(marks.hides, bagId, id)
-  }
-  return marks
 }
 
 /** True when nothing is missing of what a put made. */
@@ -179,7 +119,7 @@ function withoutEntangled(effects: readonly Effect[], expired: Set<Effect>): rea
 
 /** Those without which the staying intents would show or hide something that they must not. */
 function findNeeded(expired: ReadonlySet<Effect>, staying: readonly Effect[]): readonly Effect[] {
-  const first = findMarks(staying, (one, other) => one < other)
+  const first = firstMarks(staying)
   const ids = new Set(staying.map(({ id }) => id))
   const through = new Set(staying.flatMap(({ throughOthers }) => [...throughOthers.keys()]))
   const isBefore = (id: IntentId | undefined, effect: Effect): boolean =>

@@ -1,0 +1,18 @@
+import { NOTHING } from './base.ts'
+import type { DeleteIntent, PutIntent } from './intent.ts'
+
+type Given<Kind extends PutIntent | DeleteIntent> = Omit<
+  Kind,
+  'version' | 'kind' | 'phase' | 'replaces' | 'supersedes'
+> &
+  Partial<Kind>
+
+/** A new put: waiting, and in the place of nothing, unless it is told otherwise. */
+export function newPut(given: Given<PutIntent>): PutIntent {
+  return { phase: 'waiting', ...NOTHING, ...given, version: 1, kind: 'put' }
+}
+
+/** A new delete: waiting, and of nothing, unless it is told otherwise. */
+export function newDelete(given: Given<DeleteIntent>): DeleteIntent {
+  return { phase: 'waiting', ...NOTHING, ...given, version: 1, kind: 'delete' }
+}
