@@ -7,7 +7,7 @@ import { askStatus } from '../control/client.ts'
 import type { DriveStatus } from '../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
-import { findMount } from './find-mount.ts'
+import { findMount } from '../disk/find-mount.ts'
 
 /** A drive that answers. */
 export interface LiveDrive extends RunningDrive {

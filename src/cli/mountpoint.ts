@@ -1,6 +1,6 @@
 import { resolve, sep } from 'node:path'
 import { DriveError } from '../domain/errors.ts'
-import { findMount } from './find-mount.ts'
+import { findMount } from '../disk/find-mount.ts'
 import { probePath } from './probe-path.ts'
 import type { PathProbe } from './probe-path.ts'
 

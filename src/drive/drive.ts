@@ -142,14 +142,14 @@ export class Drive {
   }
 
   /**
-   * True when closing this handle would upload and nobody else writes the same content. When another
+   * The file that closing this handle would upload, when no other open file writes the same content. When another
    * descriptor of the same open file remains (a shell hands its output to one program after the
    * other), the bridge leaves the flush to the last of them.
    */
-  uploadsOnClose(handle: HandleId): boolean {
+  uploadedOnClose(handle: HandleId): NodeId | undefined {
     const { root, moved } = this.#parts
     const now = moved.current(handle)
-    return root.ownsHandle(now) && root.uploadsOnClose(now)
+    return root.ownsHandle(now) ? root.uploadedOnClose(now) : undefined
   }
 
   async fsync(handle: HandleId): Promise<void> {

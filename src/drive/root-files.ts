@@ -185,11 +185,11 @@ export class RootFiles implements Subtree {
     await this.#deps.files.flush(this.#deps.handles.get(handle))
   }
 
-  /** True when closing this handle would upload, and no other open file writes the same content. */
-  uploadsOnClose(handle: HandleId): boolean {
+  /** The file that closing this handle would upload, when no other open file writes the same content. */
+  uploadedOnClose(handle: HandleId): NodeId | undefined {
     const { node, writable } = this.#deps.handles.get(handle)
-    if (!writable || node.staged === undefined) return false
-    return [...node.handles].filter((each) => each.writable).length === 1
+    if (!writable || node.staged === undefined) return undefined
+    return [...node.handles].filter((each) => each.writable).length === 1 ? node.id : undefined
   }
 
   async fsync(handle: HandleId): Promise<void> {

@@ -2,6 +2,20 @@ import type { DriveErrorCode } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 
 /**
+ * Intents: changes that were promised and that the service has not confirmed yet. This room has the rules that
+ * concern them, as pure functions over a list of intents; the outbox keeps them on disk, the uploader carries
+ * them out, the namespace shows what they change, and the drive makes them.
+ *
+ * - `builders.ts` makes new ones; `transitions.ts` has every change that one can go through, by name.
+ * - `rules.ts`: which one is done, is to be sent, blocks another, supersedes another, and needs a bag.
+ * - `replacing.ts`: how a put takes an unsent delete of its name into itself.
+ * - `effects.ts` says what each one hides and was given; `changes.ts` reads from it what a listing
+ *   becomes, `expire.ts` which intents a listing makes unnecessary, `forget-in-order.ts` in which order they go.
+ *
+ * Nothing here asks the service, the disk or the clock.
+ */
+
+/**
  * Where an intent stands.
  * - `held`: a step of a save; waits for the rename that publishes it, or for `heldUntilMs`. A delete that
  *   may be half of a replacement: a process that dies meanwhile has not promised it

@@ -5,6 +5,7 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { Drive } from '../drive/drive.ts'
 import { OpenDescriptors } from './open-descriptors.ts'
+import type { BridgeSettings } from './bridge.ts'
 import type { OperationDeps } from './operation-deps.ts'
 import type { Paths } from './paths.ts'
 import type { Call, Replies } from './replies.ts'
@@ -87,7 +88,7 @@ function closings({ drive, replies, settings }: OperationDeps): Partial<Fuse.Ope
   return {
     flush: (path, fd, reply) => {
       replies.done({ operation: 'flush', path, reply }, () =>
-        flushFile({ drive, descriptors }, fd as HandleId, settings.mountpoint + path),
+        flushFile({ drive, descriptors, settings }, fd as HandleId, path),
       )
     },
     fsync: (path, _datasync, fd, reply) => {
@@ -146,14 +147,19 @@ async function makeFile(drive: Drive, parent: NodeId, name: string, mode: number
 interface FlushDeps {
   readonly drive: Drive
   readonly descriptors: OpenDescriptors
+  readonly settings: BridgeSettings
 }
 
 /** Leaves the flush to the last descriptor of an open file, where that can be told. */
 async function flushFile(
-  { drive, descriptors }: FlushDeps,
+  { drive, descriptors, settings: { mountpoint } }: FlushDeps,
   handle: HandleId,
   path: string,
 ): Promise<void> {
-  if (drive.uploadsOnClose(handle) && (await descriptors.isHeldForWriting(path))) return
+  const inode = drive.uploadedOnClose(handle)
+  if (inode !== undefined) {
+    const file = { mountpoint, path: mountpoint + path, inode }
+    if (await descriptors.isHeldForWriting(file)) return
+  }
   await drive.flush(handle)
 }

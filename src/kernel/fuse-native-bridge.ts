@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { platform } from 'node:os'
+import { listMounts } from '../disk/find-mount.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Bridge, BridgeDeps, BridgeSettings } from './bridge.ts'
@@ -92,21 +92,10 @@ export class FuseNativeBridge implements Bridge {
 
   async #isMounted(): Promise<boolean> {
     if (platform() !== 'linux') return true
-    const table = await readFile('/proc/self/mounts', 'utf8')
-    return table.split('\n').some((line) => {
-      const [, path, type] = line.split(' ')
-      return (
-        type === 'fuse.bagfs' && path !== undefined && unescape(path) === this.#settings.mountpoint
-      )
-    })
+    const mounts = await listMounts()
+    const { mountpoint } = this.#settings
+    return mounts.some((each) => each.type === 'fuse.bagfs' && each.mountpoint === mountpoint)
   }
-}
-
-/** The mount table writes blanks and backslashes in octal. */
-function unescape(path: string): string {
-  return path.replace(/\\([0-7]{3})/g, (_, octal: string) =>
-    String.fromCharCode(Number.parseInt(octal, 8)),
-  )
 }
 
 function cannotMount(mountpoint: string, cause: Error): DriveError {

@@ -1,10 +1,21 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { findMount } from '../disk/find-mount.ts'
 import type { Clock } from '../domain/clock.ts'
 
 const BATCH = 64
 const ACCESS_MODE = 0o3
 /** How long a process that held nothing is taken at its count of descriptors, in milliseconds. */
 const CLEARED_MS = 1_000
+
+/** A file of a mount, by what /proc tells of its open files. */
+export interface MountedFile {
+  readonly mountpoint: string
+  readonly inode: number
+  readonly path: string
+}
+
+/** With the id of its mount; undefined where that is not known. */
+type Sought = MountedFile & { readonly mountId: number | undefined }
 
 /** A process that did not hold the file, by what was seen then. */
 interface Cleared {
@@ -21,7 +32,12 @@ interface Cleared {
  * (filp_close), so whatever /proc still shows is another one. Where /proc cannot be read the answer
  * is false, which costs an upload too many and never one too few.
  *
- * Reading every link of every process takes longer than a small upload, and copying many files asks
+ * A link in /proc/PID/fd must not be read: while a process is in exec, which closes descriptors and waits for this
+ * very FLUSH (a program that runs another one while it writes), or for another file system that hangs, the kernel
+ * lets no other process read the link (seen with Linux 6.18). fdinfo tells the mount and the inode as well, and can
+ * always be read. It has the inode since Linux 5.14; before that the link is all there is.
+ *
+ * Reading every descriptor of every process takes longer than a small upload, and copying many files asks
  * at each one. So a process that never held a file here is not read again for a moment, as long as
  * it has as many descriptors as before (the size of its directory, since Linux 6.2). One that closes
  * a descriptor and opens another within that moment can cost an upload too many.
@@ -34,30 +50,37 @@ export class OpenDescriptors {
   #cleared = new Map<string, Cleared>()
   /** Processes that were seen with a file of the drive; cleaned as well. */
   #holders = new Set<string>()
+  /** Whether this kernel tells the inode of an open file. */
+  readonly #hasInodes: boolean
+  /** Of the drive's mount, once it is known. */
+  #mountId: number | undefined
 
-  constructor(deps: { readonly clock: Clock }) {
+  constructor(deps: { readonly clock: Clock; readonly hasInodes?: boolean }) {
     this.#clock = deps.clock
+    this.#hasInodes = deps.hasInodes ?? tellsInodes()
   }
 
-  async isHeldForWriting(path: string): Promise<boolean> {
+  async isHeldForWriting(file: MountedFile): Promise<boolean> {
+    this.#mountId ??= (await findMount(file.mountpoint))?.id
+    const sought = { ...file, mountId: this.#mountId }
     // The drive itself holds none of its own files open.
     const own = String(process.pid)
     const processes = listNumbers('/proc').filter((pid) => pid !== own)
     for (let start = 0; start < processes.length; start += BATCH) {
       if (start > 0) await new Promise((resolve) => setImmediate(resolve))
       const batch = processes.slice(start, start + BATCH)
-      if (batch.some((pid) => this.#holds(pid, path))) return true
+      if (batch.some((pid) => this.#holds(pid, sought))) return true
     }
     this.#forgetAllBut(new Set(processes))
     return false
   }
 
-  #holds(pid: string, path: string): boolean {
+  #holds(pid: string, file: Sought): boolean {
     const descriptors = countDescriptors(pid)
     if (descriptors === undefined || this.#isCleared(pid, descriptors)) return false
     // A thread of the kernel.
     if (this.#areCounted && descriptors === 0) return false
-    if (holdsForWriting(pid, path)) {
+    if (this.#holdsForWriting(pid, file)) {
       this.#holders.add(pid)
       this.#cleared.delete(pid)
       return true
@@ -66,6 +89,15 @@ export class OpenDescriptors {
       this.#cleared.set(pid, { descriptors, atMs: this.#clock.now() })
     }
     return false
+  }
+
+  #holdsForWriting(pid: string, { mountId, inode, path }: Sought): boolean {
+    return listNumbers(`/proc/${pid}/fd`).some((fd) => {
+      if (!this.#hasInodes && linkOf(`/proc/${pid}/fd/${fd}`) !== path) return false
+      const info = readInfo(`/proc/${pid}/fdinfo/${fd}`)
+      if (info?.isWritable !== true) return false
+      return !this.#hasInodes || (info.mountId === mountId && info.inode === inode)
+    })
   }
 
   #isCleared(pid: string, descriptors: number): boolean {
@@ -81,6 +113,12 @@ export class OpenDescriptors {
   }
 }
 
+/** Whatever this process has open will do. */
+function tellsInodes(): boolean {
+  const folder = '/proc/self/fdinfo'
+  return listNumbers(folder).some((fd) => readInfo(`${folder}/${fd}`)?.inode !== undefined)
+}
+
 /** How many descriptors a process has; undefined when it is gone or not ours to look at. */
 function countDescriptors(pid: string): number | undefined {
   try {
@@ -88,13 +126,6 @@ function countDescriptors(pid: string): number | undefined {
   } catch {
     return undefined
   }
-}
-
-function holdsForWriting(pid: string, path: string): boolean {
-  const folder = `/proc/${pid}/fd`
-  return listNumbers(folder).some(
-    (fd) => linkOf(`${folder}/${fd}`) === path && isForWriting(`/proc/${pid}/fdinfo/${fd}`),
-  )
 }
 
 /** Names that are numbers; none where the directory is gone or not ours to read. */
@@ -114,11 +145,26 @@ function linkOf(path: string): string | undefined {
   }
 }
 
-function isForWriting(fdinfo: string): boolean {
+interface DescriptorInfo {
+  readonly isWritable: boolean
+  readonly mountId: number | undefined
+  readonly inode: number | undefined
+}
+
+/** What proc(5) tells of an open file; undefined where it is gone or not ours to read. */
+function readInfo(path: string): DescriptorInfo | undefined {
   try {
-    const flags = /^flags:\s+([0-7]+)$/m.exec(readFileSync(fdinfo, 'latin1'))?.[1]
-    return flags !== undefined && (Number.parseInt(flags, 8) & ACCESS_MODE) !== 0
+    const text = readFileSync(path, 'latin1')
+    const fieldOf = (name: string): string | undefined =>
+      new RegExp(`^${name}:\\s+(\\d+)$`, 'm').exec(text)?.[1]
+    const numberOf = (name: string): number | undefined => {
+      const field = fieldOf(name)
+      return field === undefined ? undefined : Number(field)
+    }
+    const flags = Number.parseInt(fieldOf('flags') ?? '0', 8)
+    const isWritable = (flags & ACCESS_MODE) !== 0
+    return { isWritable, mountId: numberOf('mnt_id'), inode: numberOf('ino') }
   } catch {
-    return false
+    return undefined
   }
 }

@@ -1,6 +1,12 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
+
+const SLOWLY = { timeout: 15_000, interval: 50 }
 
 const LINES = 30
 
@@ -30,3 +36,59 @@ describe.runIf(canMount())('one file of the root that two programs append to', (
     },
   )
 })
+
+describe.runIf(canMount())('a program that begins while another one writes', () => {
+  /** Writes, and has a second program begin; the kernel closes the file for that one within exec. */
+  const WRITER = `
+import subprocess
+with open("report", "w") as report:
+    report.write("begun, ")
+    report.flush()
+    subprocess.run(["true"], check=True)
+    report.write("done")
+`
+
+  it('does not hold up the drive', async () => {
+    const drive = await bench.mount()
+    await drive.sh(`python3 -c '${WRITER}'`, { timeoutMs: 20_000 })
+    expect((await bench.service.contentOf('report')).toString()).toBe('begun, done')
+  })
+
+  it('may take the place of the one that wrote', async () => {
+    const drive = await bench.mount()
+    const replace = 'import os; f = open("report", "w"); f.write("all"); f.flush()'
+    await drive.sh(`python3 -c '${replace}; os.execv("/bin/true", ["true"])'`, {
+      timeoutMs: 20_000,
+    })
+    expect((await bench.service.contentOf('report')).toString()).toBe('all')
+  })
+
+  it('may hang on another file system', async () => {
+    const other = await Bench.start()
+    try {
+      const hanging = await other.mount()
+      const pid = hanging.process.pid ?? 0
+      const drive = await bench.mount()
+      const ready = join(bench.dir, 'ready')
+      const stop = `f = open("${hanging.path}/x", "w"); f.write("x"); f.flush(); os.kill(${pid}, 19)`
+      const hang = `import os; ${stop}; open("${ready}", "w"); os.execv("/bin/true", ["true"])`
+      const program = spawn('python3', ['-c', hang], { stdio: 'ignore' })
+      try {
+        await expect.poll(() => existsSync(ready), SLOWLY).toBe(true)
+        await expect.poll(() => isInExec(program.pid ?? 0), SLOWLY).toBe(true)
+        await drive.sh('echo all > report', { timeoutMs: 20_000 })
+        expect((await bench.service.contentOf('report')).toString()).toBe('all\n')
+      } finally {
+        process.kill(pid, 'SIGCONT')
+        if (program.exitCode === null) await once(program, 'exit')
+      }
+    } finally {
+      await other.close()
+    }
+  })
+})
+
+/** A program in exec waits for the answer to a FLUSH: it sleeps, and its descriptors are closed one by one. */
+function isInExec(pid: number): boolean {
+  return !readdirSync(`/proc/${pid}/fd`).includes('3')
+}

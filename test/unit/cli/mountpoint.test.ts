@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { checkMountpoint } from '../../../src/cli/mountpoint.ts'
-import { parseMountinfo } from '../../../src/cli/mountinfo.ts'
+import { parseMountinfo } from '../../../src/disk/mountinfo.ts'
 
 let directory = ''
 

@@ -1,5 +1,7 @@
 /** A mounted file system, from `/proc/self/mountinfo` (proc(5)). */
 export interface Mount {
+  /** As in the `mnt_id` of `/proc/PID/fdinfo`. */
+  readonly id: number
   readonly mountpoint: string
   /** Kind of file system, such as `ext4` or `fuse.sshfs`. */
   readonly type: string
@@ -11,11 +13,11 @@ export interface Mount {
 export function parseMountinfo(text: string): readonly Mount[] {
   return text.split('\n').flatMap((line) => {
     const [before = '', after = ''] = line.split(' - ')
-    const mountpoint = before.split(' ')[4]
+    const [id, , , , mountpoint] = before.split(' ')
     const [type = '', source = ''] = after.split(' ')
     return mountpoint === undefined
       ? []
-      : [{ mountpoint: decode(mountpoint), type, source: decode(source) }]
+      : [{ id: Number(id), mountpoint: decode(mountpoint), type, source: decode(source) }]
   })
 }
 

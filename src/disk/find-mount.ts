@@ -5,10 +5,15 @@ import { parseMountinfo, type Mount } from './mountinfo.ts'
 /** What is mounted on a path, without touching the path; undefined where there is no mount table. */
 export async function findMount(path: string): Promise<Mount | undefined> {
   try {
-    const mounts = parseMountinfo(await readFile('/proc/self/mountinfo', 'utf8'))
+    const mounts = await listMounts()
     return mounts.findLast(({ mountpoint }) => mountpoint === path)
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return undefined
     throw error
   }
+}
+
+/** All mounts that this process sees. */
+export async function listMounts(): Promise<readonly Mount[]> {
+  return parseMountinfo(await readFile('/proc/self/mountinfo', 'utf8'))
 }
