@@ -65,13 +65,13 @@ const HINTS: Partial<Readonly<Record<DriveErrorCode, string>>> = {
 }
 
 /** How a command ends when it fails: what is printed, and the exit code. */
-export interface Failure {
+export interface CommandFailure {
   readonly text: string
   readonly exitCode: number
 }
 
 /** Puts any error into words: a DriveError as a sentence and a hint, everything else as a bug to report. */
-export function toFailure(error: unknown): Failure {
+export function toFailure(error: unknown): CommandFailure {
   if (error instanceof DriveError) return { text: inWords(error), exitCode: EXIT_CODES[error.code] }
   if (error instanceof CommanderError) return fromCommander(error)
   if (hasTooFewFiles(error)) return { text: TOO_FEW_FILES, exitCode: FAILED }
@@ -96,7 +96,7 @@ function inWords(error: DriveError): string {
 }
 
 /** Help and version leave by an error too, with exit code 0 and nothing more to say. */
-function fromCommander(error: CommanderError): Failure {
+function fromCommander(error: CommanderError): CommandFailure {
   if (error.exitCode === 0) return { text: '', exitCode: 0 }
   if (error.code === 'commander.help') return { text: '', exitCode: USAGE }
   const lines = withoutValues(error.message.replace(/^error: /, '')).split('\n')

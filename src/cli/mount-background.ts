@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { DriveError } from '../domain/errors.ts'
-import type { Failure } from './errors.ts'
+import type { CommandFailure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
 import { openMountLog } from './mount-log.ts'
 import { HEAP_ARGUMENTS } from './tune-heap.ts'
@@ -13,7 +13,7 @@ export const DRIVE_PROCESS_COMMAND = 'drive-process'
 /** What that process tells the one that started it. */
 export type MountReport =
   | { readonly type: 'ready'; readonly pid: number }
-  | { readonly type: 'failed'; readonly failure: Failure }
+  | { readonly type: 'failed'; readonly failure: CommandFailure }
 
 /** How a background mount went, and where its log is. */
 export interface BackgroundMount {

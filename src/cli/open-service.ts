@@ -18,7 +18,7 @@ interface OpenServiceDeps extends Pick<RunDriveDeps, 'log' | 'onSecret'> {
   readonly onBack: () => void
 }
 
-type Place = Omit<HttpServiceSettings, 'token'>
+type ServiceAddress = Omit<HttpServiceSettings, 'token'>
 
 /** The service of a mount, with a breaker before it. */
 export async function openService(
@@ -48,7 +48,7 @@ export async function openService(
 function placeOf(
   { url, timeoutMs }: MountSettings,
   authHeader: HttpServiceSettings['authHeader'],
-): Place {
+): ServiceAddress {
   return {
     baseUrl: url,
     connectTimeoutMs: timeoutMs,
@@ -62,7 +62,7 @@ function placeOf(
 function openTokenFile(
   { tokenFile, stateDir, serviceKey }: MountSettings,
   { log, uid, onSecret, onBack }: OpenServiceDeps,
-  place: Place,
+  place: ServiceAddress,
 ): TokenFile | undefined {
   if (tokenFile === undefined) return undefined
   return new TokenFile({

@@ -2,7 +2,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { askContent, askOutbox, askStatus } from '../control/client.ts'
-import type { DriveStatus, OutboxItem } from '../control/protocol.ts'
+import type { DriveStatus, ToldItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -16,12 +16,12 @@ import type { DrivePlace } from './drive-places.ts'
 
 /** The outbox of one account, as `bagfs outbox` uses it. Ids may be names. */
 export interface OutboxAccess {
-  list(): Promise<readonly OutboxItem[]>
+  list(): Promise<readonly ToldItem[]>
   /** Directories of changes that could not be read. */
   damaged(): Promise<readonly string[]>
   /** All that failed, without ids. */
-  retry(ids: readonly string[]): Promise<readonly OutboxItem[]>
-  discard(ids: readonly string[]): Promise<readonly OutboxItem[]>
+  retry(ids: readonly string[]): Promise<readonly ToldItem[]>
+  discard(ids: readonly string[]): Promise<readonly ToldItem[]>
   content(id: string): Promise<Readable>
 }
 

@@ -4,7 +4,7 @@ import { fromFileSystem } from '../domain/errors.ts'
 import type { PlanItem } from '../folder/plan.ts'
 import { writeArchive } from '../folder/write.ts'
 
-export interface PackOptions {
+export interface ZipOptions {
   readonly signal?: AbortSignal
   /** Called with the path of what a zip cannot hold: sockets, pipes, devices. */
   readonly onSkipped: (path: string) => void
@@ -14,7 +14,7 @@ export interface PackOptions {
 export async function packFolder(
   folder: string,
   target: string,
-  options: PackOptions,
+  options: ZipOptions,
 ): Promise<number> {
   const { signal, onSkipped } = options
   const { length } = await writeArchive(

@@ -15,7 +15,7 @@ import type { Output } from './output.ts'
 import { withProgress } from './progress.ts'
 
 /** A file or a folder on this machine that is to become a bag. */
-interface Item {
+interface LocalItem {
   readonly path: string
   readonly name: string
   readonly description: string
@@ -46,7 +46,7 @@ export function addPut(program: Command, context: CommandContext): void {
 function findItems(
   paths: readonly string[],
   flags: { readonly name?: string; readonly description: string },
-): Promise<readonly Item[]> {
+): Promise<readonly LocalItem[]> {
   const { name, description } = flags
   if (name !== undefined && paths.length > 1) {
     throw new DriveError('usage', '--name goes with one file or folder only.')
@@ -75,13 +75,13 @@ async function statItem(path: string): Promise<Stats> {
   throw new DriveError('usage', `${path} is neither a file nor a folder.`)
 }
 
-async function putItem(output: Output, access: AccountAccess, item: Item): Promise<BagId> {
+async function putItem(output: Output, access: AccountAccess, item: LocalItem): Promise<BagId> {
   const { path, name, description, stats } = item
   if (stats.isDirectory()) return putFolder(output, access, item)
   return send(output, access, 'uploadFile', { path, length: stats.size, name, description })
 }
 
-async function putFolder(output: Output, access: AccountAccess, item: Item): Promise<BagId> {
+async function putFolder(output: Output, access: AccountAccess, item: LocalItem): Promise<BagId> {
   const directory = await mkdtemp(join(tmpdir(), 'bagfs-put-'))
   try {
     const zip = join(directory, 'folder.zip')

@@ -1,5 +1,5 @@
 import { formatSize } from '../config/sizes.ts'
-import type { DriveStatus, OutboxItem } from '../control/protocol.ts'
+import type { DriveStatus, ToldItem } from '../control/protocol.ts'
 import { describeConflict } from '../drive/conflicts.ts'
 import type { RefusedChanges } from '../drive/room.ts'
 
@@ -59,7 +59,7 @@ function describeDownload(download: DriveStatus['downloads'][number]): string {
 }
 
 /** `2 changes wait (14 MB), 1 waits for you.` */
-function summarise(items: readonly OutboxItem[]): string {
+function summarise(items: readonly ToldItem[]): string {
   const owed = items.filter(isOwed)
   if (owed.length === 0) return 'empty: everything is stored.'
   const bytes = owed.reduce((sum, item) => sum + (item.bytes ?? 0), 0)
@@ -87,12 +87,12 @@ export function describeDamaged(path: string): string {
 }
 
 /** True for what the service is to get; junk of desktops stays here on purpose. */
-export function isOwed(item: OutboxItem): boolean {
+export function isOwed(item: ToldItem): boolean {
   return item.phase !== 'local'
 }
 
 /** `report.pdf  12 kB  failed: ... (will be tried again), tried 3 times, next in 12 s` */
-export function describeItem(item: OutboxItem, nowMs: number): string {
+export function describeItem(item: ToldItem, nowMs: number): string {
   const { name, kind, bytes, state, failure, nextTryAtMs } = item
   const what = kind === 'delete' ? 'to be deleted' : bytes === undefined ? '-' : formatSize(bytes)
   const tries = failure === undefined || failure.tries < 2 ? '' : `, tried ${failure.tries} times`

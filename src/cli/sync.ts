@@ -1,6 +1,6 @@
 import type { Command } from '@commander-js/extra-typings'
 import { askToSync } from '../control/client.ts'
-import type { OutboxItem } from '../control/protocol.ts'
+import type { ToldItem } from '../control/protocol.ts'
 import type { CommandContext } from './context.ts'
 import { findDriveOf, findLiveDrives, type LiveDrive } from './drive-places.ts'
 import type { Output } from './output.ts'
@@ -14,7 +14,7 @@ export function addSync(program: Command, { output }: CommandContext): void {
     .action(async (path) => {
       const found = path === undefined ? undefined : await findDriveOf(path)
       const drives = found === undefined ? await findLiveDrives() : [found.drive]
-      const left: OutboxItem[] = []
+      const left: ToldItem[] = []
       for (const drive of drives) left.push(...(await sync(output, drive, found?.name)))
       for (const { name, state } of left) output.note(`bagfs: ${name}: ${state}`)
       if (left.length > 0) process.exitCode = 1
@@ -25,7 +25,7 @@ async function sync(
   output: Output,
   drive: LiveDrive,
   name: string | undefined,
-): Promise<readonly OutboxItem[]> {
+): Promise<readonly ToldItem[]> {
   let shown = 0
   const onTerminal = output.terminal !== undefined
   try {

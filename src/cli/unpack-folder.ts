@@ -12,7 +12,7 @@ import { refuseOverlaps } from '../folder/overlap.ts'
 import { fileSource } from '../folder/source.ts'
 import { SparseWriter } from '../folder/sparse-file.ts'
 import type { MakeRoom } from '../folder/sparse-file.ts'
-import type { StoredContent } from '../folder/stored-content.ts'
+import type { StoredEntry } from '../folder/stored-content.ts'
 import { pathOf, walkTree } from '../folder/tree.ts'
 import type { DirectoryNode, LeafNode } from '../folder/tree.ts'
 
@@ -124,7 +124,7 @@ async function unpackFile(
 }
 
 async function copyStored(
-  content: StoredContent,
+  content: StoredEntry,
   path: string,
   { signal, makeRoom }: Pick<UnpackSettings, 'signal' | 'makeRoom'>,
 ): Promise<void> {

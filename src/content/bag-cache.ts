@@ -55,7 +55,7 @@ export interface BagCacheSettings extends BagSettings {
   readonly silenceMs: number
 }
 
-export interface OpenOptions {
+export interface ReadOptions {
   /** Length in bytes that readers are told where the service does not tell it in time. */
   readonly listedLength?: number
   /** The reader begins at the start: a download that tells the length may go on at once. */
@@ -154,7 +154,7 @@ export class BagCache {
   }
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */
-  open(bagId: BagId, options: OpenOptions = {}): BagReader {
+  open(bagId: BagId, options: ReadOptions = {}): BagReader {
     return new BagReader(this.#use(bagId), this.#readPace, { ...options, isProbe: false })
   }
 

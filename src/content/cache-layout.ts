@@ -9,7 +9,7 @@ import type { Logger } from '../domain/logger.ts'
 export type StoredKind = 'complete' | 'partial' | 'bad'
 
 /** One bag's files as found on disk. `key` is `fileNameOf` its id; `bytes` is what they take. */
-export interface StoredContent {
+export interface FilesOfBag {
   readonly key: string
   readonly kind: StoredKind
   readonly bytes: number
@@ -95,8 +95,8 @@ export class CacheLayout {
    * other names are not ours and stay. One folder at a time is read synchronously: 100,000 calls
    * through the thread pool would take several seconds.
    */
-  async scan(): Promise<StoredContent[]> {
-    const found: StoredContent[] = []
+  async scan(): Promise<FilesOfBag[]> {
+    const found: FilesOfBag[] = []
     for (const folder of await readdir(this.#root)) {
       if (FOLDER.test(folder)) this.#scanFolder(join(this.#root, folder), found)
       await setImmediate()
@@ -104,7 +104,7 @@ export class CacheLayout {
     return found.sort((a, b) => a.usedAtMs - b.usedAtMs)
   }
 
-  #scanFolder(folder: string, found: StoredContent[]): void {
+  #scanFolder(folder: string, found: FilesOfBag[]): void {
     const names = new Set(readdirSync(folder))
     for (const name of names) {
       const path = join(folder, name)
@@ -173,11 +173,7 @@ function isStray(names: ReadonlySet<string>, key: string, suffix: string | undef
   return false
 }
 
-function describe(
-  path: string,
-  key: string,
-  suffix: string | undefined,
-): StoredContent | undefined {
+function describe(path: string, key: string, suffix: string | undefined): FilesOfBag | undefined {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found?.isFile() !== true) return undefined
   const kind = suffix === '.part' ? 'partial' : suffix === '.bad' ? 'bad' : 'complete'

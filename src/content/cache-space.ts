@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises'
 import { LRUCache } from 'lru-cache'
 import { fromFileSystem } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { CacheLayout, StoredContent, StoredKind } from './cache-layout.ts'
+import type { CacheLayout, FilesOfBag, StoredKind } from './cache-layout.ts'
 
 /** Free space is asked for again after this much was written, so at most this much late. */
 const ASK_EVERY_BYTES = 8 * 1024 * 1024
@@ -87,7 +87,7 @@ export class CacheSpace implements DiskRoom {
   }
 
   /** Takes in what is on disk already, least recently used first. */
-  load(stored: readonly StoredContent[]): void {
+  load(stored: readonly FilesOfBag[]): void {
     for (const { key, kind, bytes } of stored) this.putBack(key, kind, bytes)
     // A limit that was lowered since the last run holds from the start.
     this.#evictOverLimit()

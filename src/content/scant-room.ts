@@ -21,7 +21,7 @@ interface Holder {
 }
 
 /** Room was made; none can be; or some can be as soon as readers have caught up. */
-type Step = 'made' | 'none' | 'later'
+type RoomStep = 'made' | 'none' | 'later'
 
 /**
  * Room for one bag's bytes. Where the cache or the disk is full and nothing is left to evict, a download
@@ -31,7 +31,7 @@ type Step = 'made' | 'none' | 'later'
 export class ScantRoom {
   readonly #space: CacheSpace
   readonly #holder: Holder
-  readonly #parked = new Map<BagStream, (step: Step) => void>()
+  readonly #parked = new Map<BagStream, (step: RoomStep) => void>()
   readonly #waiting: { readonly clock: Clock; readonly graceMs: number }
 
   /** A stream that nobody reads on from ends after `graceMs`: others want its turn. */
@@ -80,7 +80,7 @@ export class ScantRoom {
     }
   }
 
-  async #step(stream: BagStream): Promise<Step> {
+  async #step(stream: BagStream): Promise<RoomStep> {
     const now = this.#tryStep(stream)
     if (now !== 'later' || stream.stopped) return now
     const stopped = (): void => this.#parked.get(stream)?.('none')
@@ -89,7 +89,7 @@ export class ScantRoom {
     const cancel = clock.after(graceMs, () => {
       stream.stop()
     })
-    const step = await new Promise<Step>((resolve) => {
+    const step = await new Promise<RoomStep>((resolve) => {
       this.#parked.set(stream, resolve)
     })
     cancel()
@@ -98,7 +98,7 @@ export class ScantRoom {
     return step
   }
 
-  #tryStep(stream: BagStream): Step {
+  #tryStep(stream: BagStream): RoomStep {
     const held = this.#holder.held()
     if (held === 0) return 'none'
     const { position } = stream

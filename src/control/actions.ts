@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { DriveStatus, LeavingProgress, OutboxItem, VerifyReport } from './protocol.ts'
+import type { DriveStatus, LeavingProgress, ToldItem, ToldReport } from './protocol.ts'
 
 /** What a running drive does when asked over its socket. Every rejection is a DriveError. */
 export interface ControlActions {
@@ -19,17 +19,17 @@ export interface ControlActions {
   sync(options: {
     readonly name?: string
     readonly onProgress: (waiting: number) => void
-  }): Promise<readonly OutboxItem[]>
+  }): Promise<readonly ToldItem[]>
   /** Tries failed changes again now, also those that waited for the person; all without ids. */
-  retry(ids: readonly string[]): Promise<readonly OutboxItem[]>
+  retry(ids: readonly string[]): Promise<readonly ToldItem[]>
   /** Forgets changes and their content for good. Rejects `busy` while one is being sent. */
-  discard(ids: readonly string[]): Promise<readonly OutboxItem[]>
+  discard(ids: readonly string[]): Promise<readonly ToldItem[]>
   /** Content of a change. */
   openContent(id: string): Promise<Readable>
   verifyCache(options: {
     readonly onProgress: (checked: number) => void
     readonly signal: AbortSignal
-  }): Promise<VerifyReport>
+  }): Promise<ToldReport>
   /** Removes all cached content that is not open. */
   clearCache(): Promise<void>
 }

@@ -13,8 +13,8 @@ import {
   type DriveStatus,
   type LeavingEvent,
   type LeavingProgress,
-  type OutboxItem,
-  type VerifyReport,
+  type ToldItem,
+  type ToldReport,
 } from './protocol.ts'
 
 /** How a drive left: with so many changes kept for the next mount, by ending before it said, or not asked at all. */
@@ -85,7 +85,7 @@ function silent(socketPath: string, cause: unknown): DriveError {
 export async function askToSync(
   socketPath: string,
   options: { readonly name?: string; readonly onProgress: (waiting: number) => void },
-): Promise<readonly OutboxItem[]> {
+): Promise<readonly ToldItem[]> {
   const { name } = options
   const query = name === undefined ? '' : `?${new URLSearchParams({ name }).toString()}`
   try {
@@ -103,7 +103,7 @@ export async function askToSync(
 export async function askToVerify(
   socketPath: string,
   onProgress: (checked: number) => void,
-): Promise<VerifyReport> {
+): Promise<ToldReport> {
   for await (const event of eventsOf(socketPath, '/cache/verify', verifyEvent)) {
     if (event.type === 'verified') return event.report
     if (event.type === 'refused') throw toError(event)
@@ -121,7 +121,7 @@ export async function askOutbox(
   socketPath: string,
   what: 'retry' | 'discard',
   ids: readonly string[],
-): Promise<readonly OutboxItem[]> {
+): Promise<readonly ToldItem[]> {
   const query = new URLSearchParams(ids.map((id): [string, string] => ['id', id]))
   const answer = await ask(socketPath, 'POST', `/outbox/${what}?${query.toString()}`)
   return z.array(outboxItem).parse(JSON.parse(await text(answer)))

@@ -126,9 +126,9 @@ export const verifyEvent = z.discriminatedUnion('type', [
 
 export type LeavingProgress = z.infer<typeof leavingProgress>
 export type LeavingEvent = z.infer<typeof leavingEvent>
-export type OutboxItem = z.infer<typeof outboxItem>
+export type ToldItem = z.infer<typeof outboxItem>
 export type DriveStatus = z.infer<typeof driveStatus>
-export type VerifyReport = z.infer<typeof verifyReport>
+export type ToldReport = z.infer<typeof verifyReport>
 export type Refusal = z.infer<typeof refusal>
 export type SyncEvent = z.infer<typeof syncEvent>
 export type VerifyEvent = z.infer<typeof verifyEvent>

@@ -4,7 +4,7 @@ import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { ControlActions } from './actions.ts'
 import type { LeavingEvent, Refusal, SyncEvent, VerifyEvent } from './protocol.ts'
 
-interface Exchange {
+interface ControlCall {
   readonly actions: ControlActions
   readonly query: URLSearchParams
   readonly response: ServerResponse
@@ -12,7 +12,7 @@ interface Exchange {
   readonly signal: AbortSignal
 }
 
-type Route = (exchange: Exchange) => Promise<void>
+type Route = (exchange: ControlCall) => Promise<void>
 
 /** What can be asked, by method and path. `id` may be given several times. */
 const ROUTES: Readonly<Record<string, Route>> = {
@@ -61,7 +61,7 @@ export async function answer(
   }
 }
 
-async function leave({ actions, query, response }: Exchange): Promise<void> {
+async function leave({ actions, query, response }: ControlCall): Promise<void> {
   const send = startLines(response)
   try {
     const waiting = await actions.leave({
@@ -79,7 +79,7 @@ async function leave({ actions, query, response }: Exchange): Promise<void> {
   await end(response)
 }
 
-async function sync({ actions, query, response }: Exchange): Promise<void> {
+async function sync({ actions, query, response }: ControlCall): Promise<void> {
   const send = startLines(response)
   const name = query.get('name')
   try {
@@ -97,7 +97,7 @@ async function sync({ actions, query, response }: Exchange): Promise<void> {
   await end(response)
 }
 
-async function verify({ actions, response, signal }: Exchange): Promise<void> {
+async function verify({ actions, response, signal }: ControlCall): Promise<void> {
   const send = startLines(response)
   try {
     const report = await actions.verifyCache({

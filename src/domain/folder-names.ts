@@ -1,5 +1,5 @@
 /** How a service lists what was uploaded as the folder NAME: as `NAME`, or as `NAME.zip`. */
-export type FolderNames = 'plain' | 'zipped'
+export type FolderNaming = 'plain' | 'zipped'
 
 const ZIP = /\.zip$/i
 
@@ -16,7 +16,7 @@ export function withoutZip(name: string): string {
 export function listedAs(
   recordName: string,
   uploaded: { readonly name: string; readonly isFolder?: boolean },
-): FolderNames | undefined {
+): FolderNaming | undefined {
   if (recordName === uploaded.name) return 'plain'
   return uploaded.isFolder === true && recordName === `${uploaded.name}.zip` ? 'zipped' : undefined
 }

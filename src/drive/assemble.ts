@@ -1,6 +1,6 @@
 import type { BagCache } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
-import { isZipName, type FolderNames } from '../domain/folder-names.ts'
+import { isZipName, type FolderNaming } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts } from '../domain/record.ts'
@@ -47,7 +47,7 @@ export interface DriveDeps {
   }
   readonly clock: Clock
   readonly log: Logger
-  readonly folderNames: { get(): FolderNames | undefined; learn(names: FolderNames): void }
+  readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
   readonly onStep?: StepListener
 }
 

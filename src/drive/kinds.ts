@@ -1,7 +1,7 @@
 import type { BagCache, BagHead } from '../content/bag-cache.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
-import { isZipName, type FolderNames } from '../domain/folder-names.ts'
+import { isZipName, type FolderNaming } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
@@ -23,7 +23,7 @@ interface KindsDeps {
     learn(bagId: BagId, facts: BagFacts): void
   }
   /** How the service names folders, as far as that is known. */
-  readonly folderNames: { get(): FolderNames | undefined; learn(names: FolderNames): void }
+  readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
   /** The listing as it is now. */
   readonly records: () => readonly BagRecord[]
   /** Told when a record turned out to be a folder. */
@@ -148,7 +148,7 @@ export class Kinds {
   }
 
   /** What the records of our own folders tell of all others, if there are any. */
-  learnNames(names: FolderNames | undefined): void {
+  learnNames(names: FolderNaming | undefined): void {
     if (names === undefined) return
     this.#deps.folderNames.learn(names)
     const undecided = [...this.#undecided.values()]

@@ -4,7 +4,7 @@ import type { Archive } from './archive.ts'
 import { inflateToFile, wholeContent } from './inflate.ts'
 import type { InflateOptions } from './inflate.ts'
 import { readExactly, readExactlyNow } from './source.ts'
-import { StoredContent } from './stored-content.ts'
+import { StoredEntry } from './stored-content.ts'
 import type { LeafNode } from './tree.ts'
 import { isEncrypted, METHOD } from './zip-format.ts'
 import type { ZipEntry } from './zip-format.ts'
@@ -22,7 +22,7 @@ export interface DeflatedContent {
   inflateTo(path: string, options?: InflateOptions): Promise<void>
 }
 
-export type EntryContent = StoredContent | DeflatedContent
+export type EntryContent = StoredEntry | DeflatedContent
 
 /** No deflated data holds more than this many times its length. Less than so much is told by inflating it. */
 const MAX_RATIO = 1032
@@ -44,8 +44,7 @@ export async function openEntry(
   const { source } = archive
   checkReadable(entry, node.name)
   const range = await dataRange(source, entry, signal)
-  if (entry.method === METHOD.stored)
-    return new StoredContent({ source, range, crc32: entry.crc32 })
+  if (entry.method === METHOD.stored) return new StoredEntry({ source, range, crc32: entry.crc32 })
   refuseImpossible(entry)
   return {
     kind: 'deflated',

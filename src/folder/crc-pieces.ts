@@ -5,7 +5,7 @@ const POLYNOMIAL = 0xedb88320
 const ONE = 0x80000000
 const X_TO_8 = 0x00800000
 
-interface Piece {
+interface SummedPiece {
   readonly start: number
   readonly end: number
   readonly crc: number
@@ -14,12 +14,12 @@ interface Piece {
 /** CRC-32 of content that is read in pieces, in any order and some of it twice. */
 export class CrcPieces {
   /** Apart from each other, in order. */
-  #pieces: readonly Piece[] = []
+  #pieces: readonly SummedPiece[] = []
 
   add(bytes: Uint8Array, position: number): void {
     const end = position + bytes.length
     let at = position
-    const fresh: Piece[] = []
+    const fresh: SummedPiece[] = []
     const take = (until: number): void => {
       if (until <= at) return
       const crc = crc32(bytes.subarray(at - position, until - position))
@@ -49,9 +49,9 @@ export class CrcPieces {
   }
 }
 
-function joined(pieces: Piece[]): readonly Piece[] {
+function joined(pieces: SummedPiece[]): readonly SummedPiece[] {
   pieces.sort((a, b) => a.start - b.start)
-  const result: Piece[] = []
+  const result: SummedPiece[] = []
   for (const piece of pieces) {
     const last = result.at(-1)
     if (last?.end !== piece.start) result.push(piece)

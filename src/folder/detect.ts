@@ -1,5 +1,5 @@
 import { extensionOf, FILE_EXTENSIONS, ZIP_BASED_EXTENSIONS } from './extensions.ts'
-import type { FolderNames } from '../domain/folder-names.ts'
+import type { FolderNaming } from '../domain/folder-names.ts'
 import { EXTRA, LENGTH, OWN_MARK, SIGNATURE } from './zip-format.ts'
 import { extraFields } from './zip-parse.ts'
 
@@ -27,7 +27,7 @@ export function kindFromName(recordName: string): 'file' | undefined {
  * as NAME.zip (`names`), one of that name is a folder when this program packed it; anybody else's may as
  * well be a file.
  */
-export function kindFromHead(head: DownloadHead, names?: FolderNames): BagKind {
+export function kindFromHead(head: DownloadHead, names?: FolderNaming): BagKind {
   if (!looksLikeZip(head.bytes)) return 'file'
   const extension = extensionOf(head.recordName)
   const isOwn = isOwnFolder(head.bytes)

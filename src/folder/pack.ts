@@ -20,7 +20,7 @@ type FileContent = Extract<PlanContent, { from: 'file' }>
 type CopiedContent = Extract<PlanContent, { from: 'archive' }>
 
 /** An entry that is ready to be written. */
-export interface Packed {
+export interface ReadyEntry {
   readonly head: EntryHead
   /** Writes the data and resolves with its true numbers; those of `head` unless a descriptor follows. */
   writeData(write: Write): Promise<Measure>
@@ -36,7 +36,7 @@ const ZIP64_FROM_BYTES = 0xf0000000
 const deflateWhole = promisify<Buffer, Buffer>(deflateRaw)
 
 /** Reads and compresses what is small; finds out what must be known before the data of what is not. */
-export async function pack(item: PlanItem, signal: AbortSignal | undefined): Promise<Packed> {
+export async function pack(item: PlanItem, signal: AbortSignal | undefined): Promise<ReadyEntry> {
   throwIfAborted(signal)
   if (item.type === 'directory') return packBytes(item, Buffer.alloc(0), METHOD.stored)
   if (item.type === 'symlink') return packBytes(item, Buffer.from(item.linkTarget), METHOD.stored)
@@ -86,7 +86,7 @@ function headOf(item: PlanItem, facts: Pick<EntryHead, 'method' | 'measure'>): E
   }
 }
 
-async function packBytes(item: PlanItem, bytes: Buffer, wanted: number): Promise<Packed> {
+async function packBytes(item: PlanItem, bytes: Buffer, wanted: number): Promise<ReadyEntry> {
   const deflated = wanted === METHOD.deflated ? await deflateWhole(bytes) : bytes
   const isShorter = deflated.length < bytes.length
   const data = isShorter ? deflated : bytes
@@ -95,7 +95,7 @@ async function packBytes(item: PlanItem, bytes: Buffer, wanted: number): Promise
   return packedBytes(head, data)
 }
 
-function packedBytes(head: EntryHead, data: Buffer): Packed {
+function packedBytes(head: EntryHead, data: Buffer): ReadyEntry {
   return {
     head,
     writeData: async (write) => {
@@ -116,7 +116,7 @@ async function packStored(
   item: PlanItem,
   file: FileContent,
   signal: AbortSignal | undefined,
-): Promise<Packed> {
+): Promise<ReadyEntry> {
   let crc = 0
   for await (const piece of filePieces(file, signal)) crc = crc32(piece, crc)
   const measure = { crc32: crc, compressedSize: file.length, size: file.length }
@@ -135,7 +135,11 @@ async function packStored(
 }
 
 /** Sizes follow in a descriptor, so that large content is read once and needs no space of its own. */
-function packDeflated(item: PlanItem, file: FileContent, signal: AbortSignal | undefined): Packed {
+function packDeflated(
+  item: PlanItem,
+  file: FileContent,
+  signal: AbortSignal | undefined,
+): ReadyEntry {
   const unknown = { crc32: 0, compressedSize: 0, size: file.length }
   const head = headOf(item, { method: METHOD.deflated, measure: unknown })
   return {
@@ -166,7 +170,7 @@ async function packCopy(
   item: PlanItem,
   content: CopiedContent,
   signal: AbortSignal | undefined,
-): Promise<Packed> {
+): Promise<ReadyEntry> {
   try {
     return await packWhole(item, content, signal)
   } catch (error) {
@@ -180,7 +184,7 @@ async function packWhole(
   item: PlanItem,
   content: CopiedContent,
   signal: AbortSignal | undefined,
-): Promise<Packed> {
+): Promise<ReadyEntry> {
   const { source } = content.archive
   const range = await dataRange(source, content.node.entry, signal)
   const head = await copiedHead(item, content, signal)

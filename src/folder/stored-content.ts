@@ -19,7 +19,7 @@ interface StoredPlace {
  * Who reads all of it, in whatever order, has the CRC checked by the way: the read that completes it
  * fails with `corrupt` when it is wrong, as does every read after.
  */
-export class StoredContent {
+export class StoredEntry {
   readonly kind = 'stored'
   /** Bytes. */
   readonly length: number

@@ -3,7 +3,7 @@ import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { ahead } from './ahead.ts'
 import { ArchiveFile, type ByteSink } from './archive-file.ts'
 import { pack } from './pack.ts'
-import type { Packed } from './pack.ts'
+import type { ReadyEntry } from './pack.ts'
 import type { Plan } from './plan.ts'
 import { centralRecord, dataDescriptor, endRecords, localHeader } from './zip-encode.ts'
 import { FLAG } from './zip-format.ts'
@@ -89,7 +89,11 @@ async function writeEntries(
 }
 
 /** Writes one entry and returns its central record. */
-async function writeEntry(packed: Packed, file: ArchiveFile, maxBytes: number): Promise<Buffer> {
+async function writeEntry(
+  packed: ReadyEntry,
+  file: ArchiveFile,
+  maxBytes: number,
+): Promise<Buffer> {
   const offset = file.length
   await file.write(localHeader(packed.head, offset))
   const measure = await packed.writeData(async (bytes) => {

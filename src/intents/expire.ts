@@ -4,7 +4,7 @@ import type { Intent } from './intent.ts'
 import { isDone } from './rules.ts'
 
 /** What expiring needs of a listing. */
-export interface Listed {
+export interface KnownBags {
   readonly index: { recordsOf(bagId: BagId): readonly unknown[] }
   /** When its request was begun. */
   readonly startedAtMs: number
@@ -26,7 +26,7 @@ export interface DoubtfulBag {
  * what is left does not bring back what was hidden: give all intents, not some.
  */
 export function expireIntents(
-  listing: Listed,
+  listing: KnownBags,
   intents: readonly Intent[],
   lagMs: number,
   gone: ReadonlySet<BagId> = new Set(),
@@ -48,7 +48,10 @@ export function expireIntents(
  * Bags that were given to finished puts, should show, and are not in a listing that was asked for after
  * that: it lags, or somebody else removed them. Only the service knows.
  */
-export function findMissing(listing: Listed, intents: readonly Intent[]): readonly DoubtfulBag[] {
+export function findMissing(
+  listing: KnownBags,
+  intents: readonly Intent[],
+): readonly DoubtfulBag[] {
   const effects = toEffects(intents)
   const last = lastMarks(effects)
   return findDone(effects, listing).flatMap((effect) =>
@@ -62,7 +65,10 @@ export function findMissing(listing: Listed, intents: readonly Intent[]): readon
  * Bags that finished intents deleted, and that are in a listing which was asked for after that: it lags, or
  * another machine stored the same content again and was given the same id. Only the service knows.
  */
-export function findReturned(listing: Listed, intents: readonly Intent[]): readonly DoubtfulBag[] {
+export function findReturned(
+  listing: KnownBags,
+  intents: readonly Intent[],
+): readonly DoubtfulBag[] {
   const effects = toEffects(intents)
   const last = lastMarks(effects)
   return findDone(effects, listing).flatMap((effect) =>
@@ -73,7 +79,7 @@ export function findReturned(listing: Listed, intents: readonly Intent[]): reado
 }
 
 /** With nothing left to do, and confirmed before the listing was asked for. */
-function findDone(effects: readonly Effect[], { startedAtMs }: Listed): readonly Effect[] {
+function findDone(effects: readonly Effect[], { startedAtMs }: KnownBags): readonly Effect[] {
   return effects.filter(
     ({ intent, confirmedAtMs }) => isDone(intent) && confirmedAtMs < startedAtMs,
   )
@@ -82,7 +88,7 @@ function findDone(effects: readonly Effect[], { startedAtMs }: Listed): readonly
 /** True when nothing is missing of what a put made. */
 function isReplacedOrShown(
   { intent, id, given }: Effect,
-  listing: Listed,
+  listing: KnownBags,
   last: Marks,
   gone: ReadonlySet<BagId>,
 ): boolean {
@@ -94,7 +100,7 @@ function isReplacedOrShown(
 /** True when nothing is listed of what an intent hides, but for what came back. */
 function isNoneListed(
   { id, hides }: Effect,
-  listing: Listed,
+  listing: KnownBags,
   last: Marks,
   back: ReadonlySet<BagId>,
 ): boolean {
@@ -103,7 +109,7 @@ function isNoneListed(
   )
 }
 
-function isListed({ index }: Listed, bagId: BagId): boolean {
+function isListed({ index }: KnownBags, bagId: BagId): boolean {
   return index.recordsOf(bagId).length > 0
 }
 

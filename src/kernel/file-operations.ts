@@ -8,7 +8,7 @@ import { OpenDescriptors } from './open-descriptors.ts'
 import type { BridgeSettings } from './bridge.ts'
 import type { OperationDeps } from './operation-deps.ts'
 import type { Paths } from './paths.ts'
-import type { Call, Replies } from './replies.ts'
+import type { KernelCall, Replies } from './replies.ts'
 
 /** How long the kernel trusts the attributes it was told, in ms: libfuse's default `attr_timeout`. */
 const ATTRIBUTES_TRUSTED_MS = 1_000
@@ -73,7 +73,7 @@ function transfers({ drive, paths, replies }: OperationDeps): Partial<Fuse.Opera
 }
 
 /** The hot path: what is on the local disk is answered within the call. */
-function transfer(replies: Replies, call: Call, work: () => number | Promise<number>): void {
+function transfer(replies: Replies, call: KernelCall, work: () => number | Promise<number>): void {
   try {
     const count = work()
     if (typeof count === 'number') call.reply(count)

@@ -4,7 +4,7 @@ import type { BusyPoll } from './busy-poll.ts'
 import { fuseBinding } from './fuse-binding.ts'
 import { hotHandlers, type Handler } from './hot-handlers.ts'
 
-type Signal = (result: number, ...values: readonly unknown[]) => void
+type OperationSignal = (result: number, ...values: readonly unknown[]) => void
 
 /** Opcode of utimens in fuse-native 2.2.6 (fuse-native.c). */
 const UTIMENS = 12
@@ -56,14 +56,20 @@ export class PatchedFuse extends Fuse {
   }
 
   /** Called by fuse-native, which would make an array of its own for each name. */
-  _op_readdir(signal: Signal, path: string): void {
+  _op_readdir(signal: OperationSignal, path: string): void {
     this.ops.readdir?.(path, (result, ...listed) => {
       signal(result, ...listed)
     })
   }
 
   /** Called by fuse-native. */
-  _op_getxattr(signal: Signal, path: string, name: string, room: Buffer, position: number): void {
+  _op_getxattr(
+    signal: OperationSignal,
+    path: string,
+    name: string,
+    room: Buffer,
+    position: number,
+  ): void {
     const reply = (result: number, value?: Buffer): void => {
       signal(result === 0 ? fill(room, value ?? Buffer.alloc(0)) : result, room.buffer)
     }
@@ -72,7 +78,7 @@ export class PatchedFuse extends Fuse {
   }
 
   /** Called by fuse-native. */
-  _op_listxattr(signal: Signal, path: string, room: Buffer): void {
+  _op_listxattr(signal: OperationSignal, path: string, room: Buffer): void {
     const reply = (result: number, names: readonly string[] = []): void => {
       const list = Buffer.from(names.map((name) => `${name}\0`).join(''))
       signal(result === 0 ? fill(room, list) : result, room.buffer)

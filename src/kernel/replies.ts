@@ -22,7 +22,7 @@ const EVERYDAY: ReadonlySet<DriveErrorCode> = new Set([
 ])
 
 /** A call of the kernel that must be answered exactly once. */
-export interface Call {
+export interface KernelCall {
   readonly operation: string
   readonly path: string
   /** 0 or a count, or a negative errno. */
@@ -40,7 +40,11 @@ export class Replies {
   }
 
   /** Answers with what the task resolves with, or with the errno of its error. */
-  value<Value>(call: Call, task: () => Promise<Value>, onValue: (value: Value) => void): void {
+  value<Value>(
+    call: KernelCall,
+    task: () => Promise<Value>,
+    onValue: (value: Value) => void,
+  ): void {
     task()
       .then(onValue)
       .catch((error: unknown) => {
@@ -52,14 +56,14 @@ export class Replies {
   }
 
   /** Answers 0 when the task is done. */
-  done(call: Call, task: () => Promise<unknown>): void {
+  done(call: KernelCall, task: () => Promise<unknown>): void {
     this.value(call, task, () => {
       call.reply(0)
     })
   }
 
   /** Logs an error and answers its negative errno. */
-  failure({ operation, path }: Call, error: unknown): number {
+  failure({ operation, path }: KernelCall, error: unknown): number {
     const fields = { operation, path }
     if (!(error instanceof DriveError)) {
       const stack = error instanceof Error ? error.stack : String(error)

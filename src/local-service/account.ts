@@ -1,16 +1,16 @@
 import type { FileRecordWire } from '../service/wire.ts'
 import type { ReceivableRoom } from './incoming.ts'
 
-export type BagKind = 'file' | 'folder'
+export type UploadKind = 'file' | 'folder'
 
 /** A bag as an account holds it. */
 export interface HeldBag {
-  readonly kind: BagKind
+  readonly kind: UploadKind
   readonly record: FileRecordWire
 }
 
 /** The bags of one account in memory, and how much of its capacity they take. */
-export class Account {
+export class ServedAccount {
   readonly uid: string
   readonly capacityBytes: number
   readonly #bags = new Map<string, HeldBag>()

@@ -6,8 +6,8 @@ import { makePrivateDirectory } from '../disk/private-dir.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import { Account } from './account.ts'
-import type { BagKind, HeldBag } from './account.ts'
+import { ServedAccount } from './account.ts'
+import type { UploadKind, HeldBag } from './account.ts'
 import { lockDirectory } from './directory-lock.ts'
 import type { DirectoryLock } from './directory-lock.ts'
 import { moveDurably, onDisk, PRIVATE_DIRECTORY } from './durable-files.ts'
@@ -30,7 +30,7 @@ export interface BagStoreSettings {
 
 /** What an upload says of its content. */
 export interface BagLabel {
-  readonly kind: BagKind
+  readonly kind: UploadKind
   readonly name: string
   readonly description: string
 }
@@ -57,7 +57,7 @@ export class BagStore {
   readonly #incomingDir: string
   readonly #records: RecordFiles
   readonly #lock: DirectoryLock
-  readonly #accounts = new Map<string, Account>()
+  readonly #accounts = new Map<string, ServedAccount>()
   /** Ids whose content is in `bags/`. */
   readonly #contents = new Set<string>()
   /** A change of a bag takes the turn of its id. */
@@ -105,8 +105,8 @@ export class BagStore {
     }
     await this.#records.prepare(settings.uids)
     const found = await this.#records.load()
-    const accountOf = (uid: string): Account => {
-      const account = this.#accounts.get(uid) ?? new Account(uid, settings.capacityBytes)
+    const accountOf = (uid: string): ServedAccount => {
+      const account = this.#accounts.get(uid) ?? new ServedAccount(uid, settings.capacityBytes)
       this.#accounts.set(uid, account)
       return account
     }
@@ -133,7 +133,7 @@ export class BagStore {
     }
   }
 
-  account(uid: string): Account {
+  account(uid: string): ServedAccount {
     const account = this.#accounts.get(uid)
     if (account === undefined) throw new RangeError('The store was not opened for this account.')
     return account
@@ -243,7 +243,7 @@ export class BagStore {
   }
 
   /** The record may be on disk although writing it failed: its folder could not be synced. */
-  async #undoHold(account: Account, { record }: HeldBag): Promise<void> {
+  async #undoHold(account: ServedAccount, { record }: HeldBag): Promise<void> {
     account.release(record.size)
     await this.#records.remove(account.uid, record.bag_id)
     await this.#removeContentIfUnheld(record.bag_id)
@@ -255,7 +255,7 @@ export class BagStore {
     await rm(join(this.#bagsDir, id), { force: true })
   }
 
-  #holder(id: string): Account | undefined {
+  #holder(id: string): ServedAccount | undefined {
     for (const account of this.#accounts.values()) if (account.get(id) !== undefined) return account
     return undefined
   }

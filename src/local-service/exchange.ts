@@ -16,7 +16,7 @@ export interface ServiceEvent {
 }
 
 /** What becomes known of a request while it is served. */
-export interface Exchange {
+export interface ServedRequest {
   readonly uid: string
   bagId?: string
   name?: string
@@ -31,16 +31,16 @@ export function prepareExchanges(app: FastifyInstance): void {
 }
 
 export function beginExchange(request: FastifyRequest, uid: string): void {
-  request.setDecorator<Exchange>(KEY, { uid })
+  request.setDecorator<ServedRequest>(KEY, { uid })
 }
 
 /** The exchange of an authorised request. */
-export function exchangeOf(request: FastifyRequest): Exchange {
-  return request.getDecorator<Exchange>(KEY)
+export function exchangeOf(request: FastifyRequest): ServedRequest {
+  return request.getDecorator<ServedRequest>(KEY)
 }
 
 export function toServiceEvent(request: FastifyRequest, status: number): ServiceEvent {
-  const known = request.getDecorator<Exchange | null>(KEY)
+  const known = request.getDecorator<ServedRequest | null>(KEY)
   const range = request.headers.range
   return {
     method: request.method,

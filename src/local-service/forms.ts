@@ -6,7 +6,7 @@ import type { BagStore } from './bag-store.ts'
 import type { ReceivableRoom, ReceivedContent } from './incoming.ts'
 
 /** The form of an upload: the file on disk, and what was said of it. */
-export interface UploadForm {
+export interface ReceivedForm {
   readonly content: ReceivedContent
   readonly name: string
   readonly description: string
@@ -44,7 +44,7 @@ export async function readUploadForm(
   request: FastifyRequest,
   store: BagStore,
   roomFor: (name: string) => ReceivableRoom,
-): Promise<UploadForm> {
+): Promise<ReceivedForm> {
   if (!request.isMultipart()) throw rejectField('file', 'Field required, as multipart form data')
   let file: { readonly content: ReceivedContent; readonly name: string } | undefined
   let description = ''

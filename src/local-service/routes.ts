@@ -8,13 +8,13 @@ import type {
   UploadedWire,
   UserWire,
 } from '../service/wire.ts'
-import type { BagKind, HeldBag } from './account.ts'
+import type { UploadKind, HeldBag } from './account.ts'
 import { rejectField, sendJson } from './answers.ts'
 import type { BagStore } from './bag-store.ts'
 import { answerRange } from './byte-range.ts'
 import { exchangeOf } from './exchange.ts'
 import { readBagId, readUploadForm } from './forms.ts'
-import type { UploadForm } from './forms.ts'
+import type { ReceivedForm } from './forms.ts'
 
 export interface RouteDependencies {
   readonly store: BagStore
@@ -37,7 +37,7 @@ export function addRoutes(app: FastifyInstance, deps: RouteDependencies): void {
 
 async function upload(
   store: BagStore,
-  kind: BagKind,
+  kind: UploadKind,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -55,14 +55,14 @@ async function upload(
 }
 
 /** The record of a folder has the name of the folder; the part that brings it is called NAME.zip. */
-function nameOf(kind: BagKind, sent: string): string {
+function nameOf(kind: UploadKind, sent: string): string {
   return kind === 'folder' ? sent.replace(/\.zip$/i, '') : sent
 }
 
 /** A zip begins with the signature of an entry, or, when it is empty, of the end of its directory. */
 const ZIP_HEADS = ['504b0304', '504b0506']
 
-async function refuseUnlessFolder(store: BagStore, form: UploadForm): Promise<void> {
+async function refuseUnlessFolder(store: BagStore, form: ReceivedForm): Promise<void> {
   const isZip = ZIP_HEADS.includes(form.content.head.toString('hex'))
   if (isZip && nameOf('folder', form.name) !== '') return
   await store.discard(form.content)

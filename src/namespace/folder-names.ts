@@ -1,4 +1,4 @@
-import { listedAs, type FolderNames } from '../domain/folder-names.ts'
+import { listedAs, type FolderNaming } from '../domain/folder-names.ts'
 import type { Intent } from '../intents/intent.ts'
 import type { ListingIndex } from './listing-index.ts'
 
@@ -6,7 +6,7 @@ import type { ListingIndex } from './listing-index.ts'
 export function findFolderNames(
   index: ListingIndex,
   intents: readonly Intent[],
-): FolderNames | undefined {
+): FolderNaming | undefined {
   for (const intent of intents) {
     if (intent.kind !== 'put' || intent.isFolder !== true || intent.bagId === undefined) continue
     for (const record of index.recordsOf(intent.bagId)) {

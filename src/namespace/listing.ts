@@ -50,7 +50,7 @@ interface Request {
   patienceEndsAtMs?: number
 }
 
-interface Failure {
+interface RequestFailure {
   readonly error: DriveError
   readonly atMs: number
   /** How many requests failed in a row. */
@@ -75,7 +75,7 @@ export class Listing {
   #snapshot: ListingSnapshot | undefined
   #request: Request | undefined
   #next: Promise<ListingSnapshot> | undefined
-  #failure: Failure | undefined
+  #failure: RequestFailure | undefined
   /** What is being made for the next snapshot. */
   #nextIndex: ListingIndex | undefined
 

@@ -51,13 +51,13 @@ export interface SkippedRecord {
   readonly reason: string
 }
 
-export interface Listing {
+export interface ParsedRecords {
   readonly records: readonly BagRecord[]
   readonly skipped: readonly SkippedRecord[]
 }
 
 /** Reads elements of the answer of `files_list`. */
-export function parseListing(items: readonly unknown[]): Listing {
+export function parseListing(items: readonly unknown[]): ParsedRecords {
   const records: BagRecord[] = []
   const skipped: SkippedRecord[] = []
   items.forEach((item, index) => {

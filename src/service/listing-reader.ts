@@ -28,15 +28,15 @@ export interface ListingReaderDeps {
 }
 
 /** Some elements that follow each other. */
-interface Piece {
+interface RecordPiece {
   readonly records: readonly BagRecord[]
   readonly count: number
 }
 
 interface Last {
   /** By the SHA-256 of their bytes. */
-  readonly known: ReadonlyMap<string, Piece>
-  readonly pieces: readonly Piece[]
+  readonly known: ReadonlyMap<string, RecordPiece>
+  readonly pieces: readonly RecordPiece[]
   readonly records: readonly BagRecord[]
 }
 
@@ -72,8 +72,8 @@ export class ListingReader {
   async #read(answer: Answer, pace: LeastPace): Promise<readonly BagRecord[]> {
     const splitter = new ArrayPieces()
     const turns = new Turns(1)
-    const known = new Map<string, Piece>()
-    const pieces: Piece[] = []
+    const known = new Map<string, RecordPiece>()
+    const pieces: RecordPiece[] = []
     const skipped = new Skipped()
     let count = 0
     for await (const chunk of onlyList(answer, bounded(answer, pace))) {
@@ -95,8 +95,8 @@ export class ListingReader {
   }
 
   async #keep(
-    known: ReadonlyMap<string, Piece>,
-    pieces: readonly Piece[],
+    known: ReadonlyMap<string, RecordPiece>,
+    pieces: readonly RecordPiece[],
     turns: Turns,
   ): Promise<readonly BagRecord[]> {
     const last = this.#last
@@ -125,7 +125,7 @@ class Skipped {
   }
 }
 
-function parse(bytes: Buffer, offset: number, all: Skipped): Piece {
+function parse(bytes: Buffer, offset: number, all: Skipped): RecordPiece {
   const { records, skipped } = parseListing(parsePiece(bytes))
   all.add(skipped, offset)
   return { records, count: records.length + skipped.length }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
-import type { FolderNames } from '../domain/folder-names.ts'
+import type { FolderNaming } from '../domain/folder-names.ts'
 import type { Logger } from '../domain/logger.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
 
@@ -12,10 +12,10 @@ const fileSchema = z.object({ version: z.literal(1), names: z.enum(['plain', 'zi
 export class FolderNamesStore {
   readonly #path: string
   readonly #log: Logger
-  #names: FolderNames | undefined
+  #names: FolderNaming | undefined
   #saving: Promise<void> = Promise.resolve()
 
-  private constructor(path: string, log: Logger, names: FolderNames | undefined) {
+  private constructor(path: string, log: Logger, names: FolderNaming | undefined) {
     this.#path = path
     this.#log = log
     this.#names = names
@@ -31,12 +31,12 @@ export class FolderNamesStore {
   }
 
   /** Undefined until it was learned. */
-  get(): FolderNames | undefined {
+  get(): FolderNaming | undefined {
     return this.#names
   }
 
   /** What cannot be written is learned again by the next mount. */
-  learn(names: FolderNames): void {
+  learn(names: FolderNaming): void {
     if (this.#names === names) return
     this.#names = names
     this.#log.info({ names }, 'Learned how the service names folders.')
@@ -54,7 +54,7 @@ export class FolderNamesStore {
   }
 }
 
-async function read(path: string): Promise<FolderNames | undefined> {
+async function read(path: string): Promise<FolderNaming | undefined> {
   try {
     return fileSchema.safeParse(JSON.parse(await readFile(path, 'utf8'))).data?.names
   } catch (error) {

@@ -28,7 +28,7 @@ import {
   pack,
   takeSnapshot,
   unclosedOf,
-  type Packed,
+  type PackedZip,
   type PackOptions,
   type Snapshot,
 } from './packing.ts'
@@ -186,7 +186,7 @@ export class OpenFolder {
   async pack(
     path: string,
     options: PackOptions,
-  ): Promise<(Packed & { readonly operations: number; readonly mtimeMs: number }) | undefined> {
+  ): Promise<(PackedZip & { readonly operations: number; readonly mtimeMs: number }) | undefined> {
     const id = this.work.id
     const taken = await this.#inTurn(async () => {
       this.#release()

@@ -18,7 +18,7 @@ import type { ArchivedContent, LocalContent } from './item-content.ts'
 import { closedContent, itemsOf, type DirectoryItem, type FileItem, type Item } from './items.ts'
 
 /** A zip that was packed. */
-export interface Packed {
+export interface PackedZip {
   readonly length: number
   readonly sha256: string
   /** Of a zip that is not kept on this machine. */
@@ -123,7 +123,7 @@ export async function pack(
   plan: readonly PlanItem[],
   path: string,
   { signal, onGrowing, isStraight }: PackOptions,
-): Promise<Packed> {
+): Promise<PackedZip> {
   if (isStraight === true) return measureStraight(plan, signal)
   const partial = `${path}.partial`
   const bounds = { signal, maxBytes: mostBytes(plan) }
@@ -168,7 +168,11 @@ const ENTRY_BYTES = 1024
 /** Deflated data can be a little longer than its content. */
 const DEFLATE_OVERHEAD = 0.01
 
-async function placed({ length, sha256 }: Packed, partial: string, path: string): Promise<Packed> {
+async function placed(
+  { length, sha256 }: PackedZip,
+  partial: string,
+  path: string,
+): Promise<PackedZip> {
   await rename(partial, path)
   return { length, sha256 }
 }

@@ -9,7 +9,7 @@ import type { Operation, TreeEntry } from './journal.ts'
 import type { LocalContents } from './local-contents.ts'
 
 /** Where a path ends. */
-interface Place {
+interface PathEnd {
   readonly parent: DirectoryItem
   readonly children: Map<string, Item>
   readonly name: string
@@ -110,7 +110,7 @@ export class Replay {
   }
 
   /** False when some content is gone; all else is there. */
-  async #tree(place: Place, entries: readonly TreeEntry[]): Promise<boolean> {
+  async #tree(place: PathEnd, entries: readonly TreeEntry[]): Promise<boolean> {
     const directories = new Map<string, DirectoryItem>()
     let isWhole = true
     for (const entry of entries) {
@@ -154,7 +154,7 @@ export class Replay {
   }
 
   /** Where a path ends: undefined when its directory is not there. */
-  async #placeOf(path: string): Promise<Place | undefined> {
+  async #placeOf(path: string): Promise<PathEnd | undefined> {
     const names = path.split('/')
     const name = names.pop() ?? ''
     let parent = this.#folder.top

@@ -29,7 +29,7 @@ export interface ToRootDeps {
   readonly onStep?: StepListener
 }
 
-interface Draft {
+interface RootPlace {
   readonly id: IntentId
   /** Where the content of a file goes. */
   readonly path: string
@@ -44,7 +44,7 @@ export class MovesToRoot {
   }
 
   /** `draft` becomes the intent; its directory `files` is there. */
-  async move(source: ItemSource, newName: string, draft: Draft): Promise<void> {
+  async move(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
     refuseTrash(newName)
     if (source.type === 'symlink') {
       throw new DriveError('not-permitted', 'Links are kept inside folders only.')
@@ -65,7 +65,7 @@ export class MovesToRoot {
   }
 
   /** As all changes of folders this is done when it is on disk; the upload follows. */
-  async #moveDirectory(source: ItemSource, newName: string, draft: Draft): Promise<void> {
+  async #moveDirectory(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
     const { names, openFolders, entries, onStep } = this.#deps
     await names.run('names', () =>
       openFolders.inTurns([source.folder], async () => {
@@ -98,7 +98,7 @@ export class MovesToRoot {
   }
 
   /** In mode through the service has the file at its new place before it leaves the old one. */
-  async #moveFile(source: ItemSource, newName: string, draft: Draft): Promise<void> {
+  async #moveFile(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
     const { names, openFolders, root, onStep } = this.#deps
     const [file] = await openFolders.inTurns([source.folder], () => source.finish())
     if (file?.type !== 'file') throw new DriveError('stale', 'This is no file any more.')

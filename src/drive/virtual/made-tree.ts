@@ -12,19 +12,19 @@ export interface Ids {
   nextHandle(): HandleId
 }
 
-interface DirectoryNode {
+interface VirtualDirectory {
   readonly id: NodeId
   readonly entry: MadeDirectory
   readonly children: Map<string, MadeNode>
 }
 
-interface FileNode {
+interface VirtualFile {
   readonly id: NodeId
   readonly entry: MadeFile
   readonly kept: KeptContent
 }
 
-type MadeNode = DirectoryNode | FileNode
+type MadeNode = VirtualDirectory | VirtualFile
 
 interface OpenFile {
   readonly shared: SharedContent
@@ -198,7 +198,7 @@ export class MadeTree implements Subtree {
     return refused()
   }
 
-  #child(directory: DirectoryNode, name: string): MadeNode | undefined {
+  #child(directory: VirtualDirectory, name: string): MadeNode | undefined {
     const entry = directory.entry.find(name)
     if (entry === undefined) {
       this.#drop(directory, name)
@@ -222,7 +222,7 @@ export class MadeTree implements Subtree {
     return node
   }
 
-  #drop(directory: DirectoryNode, name: string): void {
+  #drop(directory: VirtualDirectory, name: string): void {
     const node = directory.children.get(name)
     if (node === undefined) return
     if (isDirectory(node)) for (const child of node.children.keys()) this.#drop(node, child)
@@ -236,7 +236,7 @@ export class MadeTree implements Subtree {
     return node
   }
 
-  #directory(id: NodeId): DirectoryNode {
+  #directory(id: NodeId): VirtualDirectory {
     const node = this.#node(id)
     if (!isDirectory(node)) throw new DriveError('not-a-directory', 'This is a file.')
     return node
@@ -248,13 +248,13 @@ export class MadeTree implements Subtree {
     return file
   }
 
-  #directoryAttributes({ id, entry }: DirectoryNode): Attributes {
+  #directoryAttributes({ id, entry }: VirtualDirectory): Attributes {
     const mode = entry.add === undefined ? DIRECTORY_MODE : DIRECTORY_MODE | 0o200
     return attributes(id, { kind: 'directory', mode, size: 0, mtimeMs: this.#startedAtMs })
   }
 }
 
-function isDirectory(node: MadeNode): node is DirectoryNode {
+function isDirectory(node: MadeNode): node is VirtualDirectory {
   return node.entry.kind === 'directory'
 }
 
@@ -265,7 +265,7 @@ function noteRead(file: OpenFile, end: number): void {
 }
 
 function fileAttributes(
-  { id, entry }: FileNode,
+  { id, entry }: VirtualFile,
   content: { readonly size: number; readonly mtimeMs: number },
 ): Attributes {
   const mode = entry.touch === undefined ? FILE_MODE : FILE_MODE | 0o200

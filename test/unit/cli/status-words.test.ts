@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { describeItem, describeStatus } from '../../../src/cli/status-words.ts'
-import type { DriveStatus, OutboxItem } from '../../../src/control/protocol.ts'
+import type { DriveStatus, ToldItem } from '../../../src/control/protocol.ts'
 
 const NOW = 1_000_000_000
 
-const item = (some: Partial<OutboxItem>): OutboxItem => ({
+const item = (some: Partial<ToldItem>): ToldItem => ({
   id: '1',
   name: 'a.txt',
   kind: 'put',

@@ -16,7 +16,7 @@ import {
   askToSync,
   askToVerify,
 } from '../../../src/control/client.ts'
-import type { DriveStatus, OutboxItem } from '../../../src/control/protocol.ts'
+import type { DriveStatus, ToldItem } from '../../../src/control/protocol.ts'
 import { ControlServer } from '../../../src/control/server.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
@@ -35,7 +35,7 @@ const status: DriveStatus = {
   cache: { bytes: 0, maxBytes: 10, bags: 0 },
   uploads: [],
   downloads: [{ bagId: 'b', receivedBytes: 1 }],
-  outbox: [...items] satisfies OutboxItem[],
+  outbox: [...items] satisfies ToldItem[],
   room: [],
   damaged: [],
 }

@@ -7,7 +7,7 @@ import { DriveError } from '../../../src/domain/errors.ts'
 import { openArchive } from '../../../src/folder/archive.ts'
 import { openEntry, readEntry, readEntryNow } from '../../../src/folder/content.ts'
 import type { DeflatedContent } from '../../../src/folder/content.ts'
-import type { StoredContent } from '../../../src/folder/stored-content.ts'
+import type { StoredEntry } from '../../../src/folder/stored-content.ts'
 import {
   brokenSource,
   contentOf,
@@ -22,7 +22,7 @@ import type { RawEntry } from './support.ts'
 
 const LONG = Buffer.from('a line of text that deflates well\n'.repeat(30_000))
 
-async function stored(entry: Partial<RawEntry>): Promise<StoredContent> {
+async function stored(entry: Partial<RawEntry>): Promise<StoredEntry> {
   const archive = await openBytes(rawZip([{ name: 'f', ...entry }]))
   const content = await openEntry(archive, leafAt(archive, 'f'))
   if (content.kind !== 'stored') throw new Error('a stored entry')
@@ -41,7 +41,7 @@ async function openOutcome(entry: Partial<RawEntry>): Promise<unknown> {
   return openEntry(archive, leafAt(archive, 'f'))
 }
 
-async function read(content: StoredContent, position: number, length: number): Promise<string> {
+async function read(content: StoredEntry, position: number, length: number): Promise<string> {
   const buffer = Buffer.alloc(length)
   return buffer.toString('utf8', 0, await content.readAt(buffer, position))
 }
@@ -298,7 +298,7 @@ describe('an entry that is at hand', () => {
   it('is read in place at once, within its bounds, and checked by the way', async () => {
     const source = nearSource(zip, { from: 0, to: zip.length })
     const archive = await openArchive(source, { limits: LIMITS })
-    const open = async (name: string): Promise<StoredContent> => {
+    const open = async (name: string): Promise<StoredEntry> => {
       const content = await openEntry(archive, leafAt(archive, name))
       if (content.kind !== 'stored') throw new Error('a stored entry')
       return content

@@ -3,19 +3,19 @@ import { describe, expect, test } from 'vitest'
 import type { BagId } from '../../../src/domain/ids.ts'
 import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
 import type { BagRecord } from '../../../src/domain/record.ts'
-import { expireIntents, findMissing, type Listed } from '../../../src/intents/expire.ts'
+import { expireIntents, findMissing, type KnownBags } from '../../../src/intents/expire.ts'
 import { buildTree, indexListing } from '../../../src/namespace/tree.ts'
 import { bag, intentId, put, record, remove } from '../namespace/builders.ts'
 
 const LAG = 600_000
-const listing = (startedAtMs: number, ...bags: readonly BagId[]): Listed => ({
+const listing = (startedAtMs: number, ...bags: readonly BagId[]): KnownBags => ({
   startedAtMs,
   index: indexListing(bags.map((id) => record(id, 'a'))),
 })
 const done = { phase: 'confirmed', confirmedAtMs: 100 } as const
 const finished = (number: number, bagId: BagId, rest: Partial<PutIntent> = {}): PutIntent =>
   put(number, 'a', { ...done, bagId, replacedAreDeleted: true, ...rest })
-const expired = (from: Listed, ...intents: readonly Intent[]): unknown =>
+const expired = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
   expireIntents(from, intents, LAG).map(({ id }) => id)
 
 describe('a confirmed put', () => {
@@ -51,9 +51,9 @@ describe('a confirmed put', () => {
 
 describe('a put whose bag is missing in a later listing', () => {
   const one = finished(1, bag(1), { replaces: [bag(2)] })
-  const missing = (from: Listed, ...intents: readonly Intent[]): unknown =>
+  const missing = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
     findMissing(from, intents).map(({ bagId }) => bagId)
-  const goes = (from: Listed, ...intents: readonly Intent[]): unknown =>
+  const goes = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
     expireIntents(from, intents, LAG, new Set([bag(1)])).map(({ id }) => id)
 
   test('is asked for, and goes when it is gone', () => {
