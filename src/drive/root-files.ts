@@ -185,11 +185,15 @@ export class RootFiles implements Subtree {
     await this.#deps.files.flush(this.#deps.handles.get(handle))
   }
 
-  /** The file that closing this handle would upload, when no other open file writes the same content. */
+  /**
+   * The file that closing this handle would upload, when no other open file writes the same content. For the
+   * kernel, a file that stands aside is the same as the one that has its name now.
+   */
   uploadedOnClose(handle: HandleId): NodeId | undefined {
-    const { node, writable } = this.#deps.handles.get(handle)
-    if (!writable || node.staged === undefined) return undefined
-    return [...node.handles].filter((each) => each.writable).length === 1 ? node.id : undefined
+    const { handles, nodes } = this.#deps
+    const { node, writable } = handles.get(handle)
+    if (!writable || node.staged === undefined || writersOf(node) > 1) return undefined
+    return nodes.findAside((other) => writersOf(other) > 0) === undefined ? node.id : undefined
   }
 
   async fsync(handle: HandleId): Promise<void> {
@@ -399,4 +403,8 @@ export class RootFiles implements Subtree {
   #refuseNotRoot(parent: NodeId): void {
     if (parent !== ROOT) throw new DriveError('not-a-directory', 'This is a file.')
   }
+}
+
+function writersOf({ handles }: FileNode): number {
+  return [...handles].filter(({ writable }) => writable).length
 }

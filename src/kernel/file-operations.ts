@@ -159,7 +159,9 @@ async function flushFile(
   const inode = drive.uploadedOnClose(handle)
   if (inode !== undefined) {
     const file = { mountpoint, path: mountpoint + path, inode }
-    if (await descriptors.isHeldForWriting(file)) return
+    // What was found may be of a file that was opened meanwhile, and that one promises nothing for this one.
+    if ((await descriptors.isHeldForWriting(file)) && drive.uploadedOnClose(handle) === inode)
+      return
   }
   await drive.flush(handle)
 }

@@ -10,12 +10,14 @@ const SLOW = ['--listing-ttl', '10m']
 
 let bench: Bench
 let file: OpenFile | undefined
+let newVersion: OpenFile | undefined
 beforeEach(async () => {
   bench = await Bench.start()
 })
 afterEach(async () => {
   file?.end()
-  file = undefined
+  newVersion?.end()
+  file = newVersion = undefined
   await bench.close()
 })
 
@@ -96,6 +98,23 @@ describe.runIf(canMount())('a file that two machines write', () => {
       expect(a.log).toContain('was changed on another machine')
     },
   )
+
+  it('is told at close not to be stored, also while another program holds the old version open', async () => {
+    const a = await bench.mount(...EAGER)
+    const b = await bench.mountOther(...EAGER)
+    await a.sh('echo a1 >log')
+    await untilShown(b, 'log', 'a1\n')
+    file = await OpenFile.open(`${a.path}/log`, 'os.O_RDWR')
+    await b.sh('echo B-PRECIOUS-AND-LONG >log')
+    await untilShown(a, 'log', 'B-PRECIOUS-AND-LONG\n')
+    bench.service.proxy.add({
+      match: { method: 'POST', path: /upload$/ },
+      fault: { answer: { status: 422, body: '{"detail":"refused by the test"}' } },
+    })
+    newVersion = await OpenFile.open(`${a.path}/log`, 'os.O_RDWR')
+    expect(await newVersion.writeAt(0, 'a9')).toBe('ok 2')
+    expect(await newVersion.close()).toBe('EIO')
+  })
 
   it('keeps what is written to it after the other machine removed it', async () => {
     const a = await bench.mount(...EAGER)
