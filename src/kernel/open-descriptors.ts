@@ -1,9 +1,12 @@
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readlinkSync, readSync, statSync } from 'node:fs'
 import { findMount } from '../disk/find-mount.ts'
 import type { Clock } from '../domain/clock.ts'
 
 const BATCH = 64
 const ACCESS_MODE = 0o3
+const FLAGS = /^flags:\s+(\d+)$/m
+const MOUNT_ID = /^mnt_id:\s+(\d+)$/m
+const INODE = /^ino:\s+(\d+)$/m
 /** How long a process that held nothing is taken at its count of descriptors, in milliseconds. */
 const CLEARED_MS = 1_000
 
@@ -151,20 +154,28 @@ interface DescriptorInfo {
   readonly inode: number | undefined
 }
 
+/** The fields that are asked for come first; what follows is of special files. */
+const info = Buffer.alloc(256)
+
 /** What proc(5) tells of an open file; undefined where it is gone or not ours to read. */
 function readInfo(path: string): DescriptorInfo | undefined {
+  let fd: number | undefined
   try {
-    const text = readFileSync(path, 'latin1')
-    const fieldOf = (name: string): string | undefined =>
-      new RegExp(`^${name}:\\s+(\\d+)$`, 'm').exec(text)?.[1]
-    const numberOf = (name: string): number | undefined => {
-      const field = fieldOf(name)
-      return field === undefined ? undefined : Number(field)
+    fd = openSync(path, 'r')
+    const text = info.toString('latin1', 0, readSync(fd, info, 0, info.length, 0))
+    const flags = Number.parseInt(FLAGS.exec(text)?.[1] ?? '0', 8)
+    return {
+      isWritable: (flags & ACCESS_MODE) !== 0,
+      mountId: numberIn(MOUNT_ID.exec(text)),
+      inode: numberIn(INODE.exec(text)),
     }
-    const flags = Number.parseInt(fieldOf('flags') ?? '0', 8)
-    const isWritable = (flags & ACCESS_MODE) !== 0
-    return { isWritable, mountId: numberOf('mnt_id'), inode: numberOf('ino') }
   } catch {
     return undefined
+  } finally {
+    if (fd !== undefined) closeSync(fd)
   }
+}
+
+function numberIn(found: RegExpExecArray | null): number | undefined {
+  return found === null ? undefined : Number(found[1])
 }
