@@ -51,11 +51,18 @@ function placeOf(
 ): ServiceAddress {
   return {
     baseUrl: url,
+    ...deadlinesOf(timeoutMs),
+    ...(authHeader === undefined ? {} : { authHeader }),
+  }
+}
+
+/** The deadlines of a service that may be silent for so long. */
+export function deadlinesOf(timeoutMs: number): Omit<Place, 'baseUrl'> {
+  return {
     connectTimeoutMs: timeoutMs,
     metadataTimeoutMs: timeoutMs,
     firstByteTimeoutMs: CONTENT_PATIENCE * timeoutMs,
     stallTimeoutMs: CONTENT_PATIENCE * timeoutMs,
-    ...(authHeader === undefined ? {} : { authHeader }),
   }
 }
 

@@ -21,6 +21,7 @@ import { DiskPace } from './disk-pace.ts'
 import { ReadPace } from './read-pace.ts'
 import type { FactsAccess } from './facts-access.ts'
 import { RangeSupport } from './range-support.ts'
+import { Silence } from './silence.ts'
 import { comesAgain } from './twice.ts'
 
 const COPY_BYTES = 1024 * 1024
@@ -51,7 +52,7 @@ export interface BagCacheSettings extends BagSettings {
   readonly graceMs: number
   /** Tries to take a cut download up again, in a row without a byte of progress. */
   readonly resumeTries: number
-  /** Milliseconds without a byte, over all tries, after which a reader gets an error. */
+  /** Milliseconds at less than the least pace, over all tries, after which a reader gets an error. */
   readonly silenceMs: number
 }
 
@@ -230,13 +231,15 @@ export class BagCache {
   /** Resolves with the length of a copy that may be believed. */
   async #checkCopy(bag: Bag, path: string, options: CopyOptions): Promise<number> {
     const { bagId } = bag
-    const { service, facts, listedSizes } = this.#dependencies
+    const { service, facts, listedSizes, clock } = this.#dependencies
     const { size: length } = await lstat(path)
     options.onProgress?.(length)
     if (facts.get(bagId)?.sha256 !== undefined || listedSizes(bagId).includes(length)) return length
     const { signal } = options
     const sha256 = await sha256OfFile(path, signal)
-    if (await comesAgain(service, bagId, { length, sha256 }, signal)) return length
+    const silence = new Silence(clock, this.#settings.silenceMs)
+    const before = { length, sha256 }
+    if (await comesAgain({ service, silence }, bagId, before, signal)) return length
     throw bag.contradicted()
   }
 

@@ -58,7 +58,7 @@ export interface StreamDependencies {
 export interface StreamSettings {
   /** Tries in a row without a single byte of progress before the stream fails. */
   readonly resumeTries: number
-  /** Milliseconds without a byte, over all tries, before the stream fails. */
+  /** Milliseconds at less than the least pace, over all tries, before the stream fails. */
   readonly silenceMs: number
 }
 
@@ -147,10 +147,7 @@ export class BagStream {
       return error
     }
     if (!isDriveError(error, 'timed-out') && !this.#silence.isOfService) return error
-    const seconds = this.#settings.silenceMs / 1000
-    return new DriveError('timed-out', `No byte of the content came in ${seconds} s.`, {
-      cause: error,
-    })
+    return this.#silence.error(error)
   }
 
   async #pause(
@@ -268,14 +265,17 @@ export class BagStream {
     const { pace } = this.#dependencies
     const start = this.position
     const end = start + chunk.length
-    if (this.stopped || !pace.keepsUp || end > (this.#file.total ?? Infinity)) return false
+    if (this.stopped || this.#silence.leftMs === 0 || !pace.keepsUp) return false
+    if (end > (this.#file.total ?? Infinity)) return false
     if (this.#file.ranges.firstPresent(start) < end) return false
     if (!this.#host.makeRoomNow(chunk.length)) return false
     const gained = this.#tryWrite(chunk, start)
     this.#host.giveBack(chunk.length - gained)
     if (gained < chunk.length) return false
     this.#gained += gained
+    this.#silence.came(gained)
     this.#landed([chunk], start, end)
+    this.#silence.answered()
     return true
   }
 
@@ -295,13 +295,14 @@ export class BagStream {
   }
 
   async #take(chunks: readonly Uint8Array[]): Promise<void> {
-    this.#silence.broken()
+    this.#silence.came(lengthOf(chunks))
     await this.#store(chunks)
+    this.#silence.check()
     this.#silence.answered()
   }
 
   async #store(chunks: readonly Uint8Array[]): Promise<void> {
-    const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    const bytes = lengthOf(chunks)
     const start = this.position
     if (start + bytes > (this.#file.total ?? Infinity)) {
       throw new DriveError('bad-answer', 'The download is longer than it said.')
@@ -369,6 +370,10 @@ export class BagStream {
       throw error
     }
   }
+}
+
+function lengthOf(chunks: readonly Uint8Array[]): number {
+  return chunks.reduce((sum, chunk) => sum + chunk.length, 0)
 }
 
 const ignore = (): void => undefined

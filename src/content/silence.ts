@@ -1,4 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
+import { LEAST_PACE } from '../service/least-pace.ts'
 
 /** The body may stand still for this part of what is allowed in all; then there is time to ask anew. */
 const STALL_SHARE = 3
@@ -6,14 +8,16 @@ const STALL_SHARE = 3
 const STALL_SLACK = 1.25
 
 /**
- * How long a stream has been without a byte, over all its tries. A reader waits no longer than this
- * allows, whichever layer repeats what. Waiting for a turn and for the disk is no silence.
+ * How long a stream has brought less than `LEAST_PACE`, over all its tries. A reader waits no longer than
+ * this allows, whichever layer repeats what. Waiting for a turn and for the disk is no silence.
  */
 export class Silence {
   readonly #clock: Clock
   readonly #mostMs: number
-  /** Without a byte before the wait that is under way. */
+  /** Before the wait that is under way. */
   #beforeMs = 0
+  /** Bytes that came meanwhile, too few for the time. */
+  #bytes = 0
   /** How much of that went by between two tries. */
   #pausedMs = 0
   /** Start of that wait, and the most that it can count: a clock may be set meanwhile. */
@@ -24,7 +28,7 @@ export class Silence {
     this.#mostMs = mostMs
   }
 
-  /** Milliseconds that may still pass without a byte. */
+  /** Milliseconds that may still pass at less than the least pace. */
   get leftMs(): number {
     return Math.max(0, this.#mostMs - this.#beforeMs - this.#waitedMs)
   }
@@ -46,11 +50,32 @@ export class Silence {
     this.#begin(this.limits.stallMs * STALL_SLACK)
   }
 
-  /** Bytes are here: the silence is over, and does not count before `answered` while the disk takes them. */
-  broken(): void {
-    this.#beforeMs = 0
-    this.#pausedMs = 0
+  /**
+   * Bytes are here. The silence is over when they are enough for its time. It does not count before
+   * `answered` while the disk takes them.
+   */
+  came(bytes: number): void {
+    this.#beforeMs += this.#waitedMs
+    this.#bytes += bytes
     this.#wait = undefined
+    if (this.#bytes * 1000 < LEAST_PACE * this.#beforeMs) return
+    this.#beforeMs = 0
+    this.#bytes = 0
+    this.#pausedMs = 0
+  }
+
+  /** Throws `timed-out` when bytes come, but too few of them for too long. */
+  check(): void {
+    if (this.#bytes > 0 && this.leftMs === 0) throw this.error()
+  }
+
+  /** What the reader is told once no time is left. */
+  error(cause?: unknown): DriveError {
+    const words =
+      this.#bytes > 0
+        ? 'The content comes too slowly.'
+        : `No byte of the content came in ${this.#mostMs / 1000} s.`
+    return new DriveError('timed-out', words, { cause })
   }
 
   /** The try is over, or time was spent between two. */

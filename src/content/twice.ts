@@ -2,18 +2,27 @@ import { createHash } from 'node:crypto'
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { DriveService } from '../service/drive-service.ts'
+import type { Silence } from './silence.ts'
 
 /**
  * Asks for the whole content of a bag once more and compares it with what came before: false when the two
- * differ. Nothing of it is kept. Rejects when it does not come.
+ * differ. Nothing of it is kept. Rejects when it does not come, or too slowly.
  */
 export async function comesAgain(
-  service: Pick<DriveService, 'download'>,
+  deps: { readonly service: Pick<DriveService, 'download'>; readonly silence: Silence },
   bagId: BagId,
   before: { readonly length: number; readonly sha256: string },
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const { body, start, totalLength } = await service.download(bagId, signal && { signal })
+  const { service, silence } = deps
+  const { body, start, totalLength } = await service.download(bagId, {
+    ...(signal && { signal }),
+    limits: silence.limits,
+    onBegin: () => {
+      silence.asked()
+    },
+  })
+  silence.answered()
   const hash = createHash('sha256')
   let length = 0
   try {
@@ -24,6 +33,9 @@ export async function comesAgain(
       length += chunk.length
       if (length > before.length) return false
       hash.update(chunk)
+      silence.came(chunk.length)
+      silence.check()
+      silence.answered()
     }
   } finally {
     body.destroy()

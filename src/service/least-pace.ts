@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts'
 import type { Answer } from './exchange.ts'
 
 /** Bytes a second: less than the slowest line that anybody would use a drive over. */
-const LEAST_PACE = 1024
+export const LEAST_PACE = 1024
 
 /**
  * A limit on a long answer that moves, but so slowly that it never ends: below `LEAST_PACE` over `windowMs`

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { BagCache } from '../../src/content/bag-cache.ts'
+import { CONTENT_PATIENCE, deadlinesOf } from '../../src/cli/open-service.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { HandleId, NodeId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
@@ -10,6 +11,7 @@ import { Listing } from '../../src/namespace/listing.ts'
 import { Outbox } from '../../src/outbox/outbox.ts'
 import { isToSend } from '../../src/intents/rules.ts'
 import { Uploader } from '../../src/outbox/uploader.ts'
+import type { DriveService } from '../../src/service/drive-service.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
 import { FactsStore } from '../../src/state/facts-store.ts'
 import { FolderNamesStore } from '../../src/state/folder-names-store.ts'
@@ -21,6 +23,20 @@ export interface DriveHome {
   readonly token: string
   readonly dir: string
   readonly writeBack: boolean
+  readonly limits?: DriveLimits
+}
+
+export interface DriveLimits {
+  /** How long the service may be silent, as `--timeout`. */
+  readonly timeoutMs: number
+  readonly cacheBytes: number
+}
+
+/** A service with the deadlines that a mount gives it. */
+export function serviceOf({ url, token, limits }: DriveHome): DriveService {
+  const base = { clock: systemClock, log: silentLogger }
+  const deadlines = limits === undefined ? {} : deadlinesOf(limits.timeoutMs)
+  return createHttpService(base, { baseUrl: url, token, retries: 1, ...deadlines })
 }
 
 /** A whole drive without a kernel in between: everything real but the mount. */
@@ -44,8 +60,8 @@ export class DriveInProcess {
 
   static async open(home: DriveHome): Promise<DriveInProcess> {
     const base = { clock: systemClock, log: silentLogger }
-    const { dir } = home
-    const service = createHttpService(base, { baseUrl: home.url, token: home.token, retries: 1 })
+    const { dir, limits = { timeoutMs: 10_000, cacheBytes: 1e8 } } = home
+    const service = serviceOf(home)
     const facts = await FactsStore.open(base, { dir })
     const folderNames = await FolderNamesStore.open(base, { dir })
     const outbox = await Outbox.open(base, { dir: join(dir, 'outbox') })
@@ -58,11 +74,11 @@ export class DriveInProcess {
       { ...base, service, facts, listedSizes: (bagId) => listing.sizesOf(bagId) },
       {
         dir: join(dir, 'cache'),
-        maxBytes: 1e8,
+        maxBytes: limits.cacheBytes,
         minFreeBytes: 0,
         graceMs: 10,
         resumeTries: 1,
-        silenceMs: 30_000,
+        silenceMs: CONTENT_PATIENCE * limits.timeoutMs,
       },
     )
     const inflated = await InflatedFiles.open({

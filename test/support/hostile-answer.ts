@@ -25,6 +25,8 @@ export interface HostileAnswer {
   readonly isEndless?: boolean
   /** One byte of the body each so many milliseconds. */
   readonly dripMs?: number
+  /** So many bytes come at once before those that drip. */
+  readonly dripAfter?: number
   /** Closes after so many bytes of the whole answer; with 0 without a word. */
   readonly closeAfter?: number
   /** Not a byte, and the connection stays. */
@@ -72,10 +74,12 @@ export async function give(
   socket.end()
 }
 
-function* partsOf({ isEndless, dripMs }: HostileAnswer, body: Buffer): Generator<Buffer> {
+function* partsOf(answer: HostileAnswer, body: Buffer): Generator<Buffer> {
+  const { isEndless, dripMs, dripAfter = 0 } = answer
+  const atOnce = dripMs === undefined ? body.length : dripAfter
   do {
-    if (dripMs === undefined) yield body
-    else for (const byte of body) yield Buffer.of(byte)
+    yield body.subarray(0, atOnce)
+    for (const byte of body.subarray(atOnce)) yield Buffer.of(byte)
   } while (isEndless === true)
 }
 

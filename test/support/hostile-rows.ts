@@ -18,6 +18,8 @@ export interface HostileRow {
   readonly times?: number
   /** It needs a drive in a process of its own: it could end or hang it, or waits for a deadline. */
   readonly onMount?: boolean
+  /** It ends at a deadline or at the size of the cache: both are small for it. */
+  readonly hasLimits?: boolean
   /** Only programs that replace something meet it. */
   readonly onlyReplacing?: boolean
   /** How the program ends: `df`, `cat`, `>`, `rm`, `touch .bags/ID`. An `ls` always succeeds. */
@@ -60,6 +62,37 @@ const EVERYWHERE: readonly Pick<HostileRow, 'name' | 'answer' | 'onMount'>[] = [
 function records(sound: Buffer, more: readonly unknown[]): string {
   return JSON.stringify([...(JSON.parse(sound.toString()) as unknown[]), ...more])
 }
+
+/** The service is there, and that is all. */
+const SILENCES: readonly Pick<HostileRow, 'name' | 'answer' | 'hasLimits'>[] = [
+  { name: 'never a word', answer: { silence: true }, hasLimits: true },
+  { name: 'a byte, and never another', answer: { dripMs: 3_600_000 }, hasLimits: true },
+]
+
+/** Of each, some bytes come all the time. */
+const DRIPS: typeof SILENCES = [
+  { name: 'a byte now and then', answer: { headers: BYTES, dripMs: 25 }, hasLimits: true },
+  {
+    name: 'a byte now and then after the first ones',
+    answer: { headers: BYTES, dripMs: 25, dripAfter: 3_000 },
+    hasLimits: true,
+  },
+  {
+    name: 'a byte now and then of content without a length',
+    answer: { headers: BYTES, version: '1.0', end: 'close', dripMs: 25 },
+    hasLimits: true,
+  },
+  {
+    name: 'a byte now and then, without end',
+    answer: { headers: BYTES, end: 'chunks', dripMs: 25, isEndless: true },
+    hasLimits: true,
+  },
+  {
+    name: 'a body without end',
+    answer: { headers: BYTES, end: 'chunks', isEndless: true },
+    hasLimits: true,
+  },
+]
 
 /** A listing with what is known, and such a record. */
 function withRecord(record: unknown): (sound: Buffer) => Body {
@@ -161,14 +194,14 @@ const DELETES: typeof EVERYWHERE = [
 function rowsOf(
   endpoint: Endpoint,
   expects: HostileRow['expects'],
-  ...lists: (typeof EVERYWHERE)[]
+  ...lists: (readonly Pick<HostileRow, 'name' | 'answer' | 'onMount' | 'hasLimits'>[])[]
 ): HostileRow[] {
   return lists.flat().map((row) => ({ ...row, endpoint, expects }))
 }
 
 export const HOSTILE_ROWS: readonly HostileRow[] = [
-  ...rowsOf('list', 'success', EVERYWHERE, LISTINGS),
-  ...rowsOf('account', 'error', EVERYWHERE, ACCOUNTS),
+  ...rowsOf('list', 'success', EVERYWHERE, LISTINGS, SILENCES),
+  ...rowsOf('account', 'error', EVERYWHERE, ACCOUNTS, SILENCES),
   {
     name: 'room below nothing',
     endpoint: 'account',
@@ -181,12 +214,12 @@ export const HOSTILE_ROWS: readonly HostileRow[] = [
     answer: { body: '{"uid":"odd","space_left":5e8,"capacity":1e9}' },
     expects: 'success',
   },
-  ...rowsOf('upload', 'error', EVERYWHERE, UPLOADS, OTHER_BAGS),
+  ...rowsOf('upload', 'error', EVERYWHERE, UPLOADS, OTHER_BAGS, SILENCES),
   ...REPLACING,
-  ...rowsOf('folder upload', 'success', EVERYWHERE, UPLOADS, OTHER_BAGS),
-  ...rowsOf('delete', 'either', EVERYWHERE, DELETES),
-  ...rowsOf('add by id', 'error', EVERYWHERE),
-  ...rowsOf('download', 'error', EVERYWHERE),
+  ...rowsOf('folder upload', 'success', EVERYWHERE, UPLOADS, OTHER_BAGS, SILENCES),
+  ...rowsOf('delete', 'either', EVERYWHERE, DELETES, SILENCES),
+  ...rowsOf('add by id', 'error', EVERYWHERE, SILENCES),
+  ...rowsOf('download', 'error', EVERYWHERE, SILENCES, DRIPS),
   {
     name: 'a body cut short by closing',
     endpoint: 'download',

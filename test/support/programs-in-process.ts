@@ -1,8 +1,5 @@
 import { toBagId, type HandleId } from '../../src/domain/ids.ts'
-import { systemClock } from '../../src/domain/clock.ts'
-import { silentLogger } from '../../src/domain/logger.ts'
-import { createHttpService } from '../../src/service/http-service.ts'
-import { DriveInProcess, type DriveHome } from './drive-in-process.ts'
+import { DriveInProcess, serviceOf, type DriveHome, type DriveLimits } from './drive-in-process.ts'
 import type { Programs } from './hostile-run.ts'
 
 /** Programs of a drive without a kernel in between, in mode through. */
@@ -15,8 +12,12 @@ export class ProgramsInProcess implements Programs {
     this.#drive = drive
   }
 
-  static async start(service: { url: string; token: string }, dir: string): Promise<Programs> {
-    const home = { url: service.url, token: service.token, dir, writeBack: false }
+  static async start(
+    { url, token }: { readonly url: string; readonly token: string },
+    dir: string,
+    limits?: DriveLimits,
+  ): Promise<Programs> {
+    const home = { url, token, dir, writeBack: false, ...(limits && { limits }) }
     return new ProgramsInProcess(home, await DriveInProcess.open(home))
   }
 
@@ -63,9 +64,7 @@ export class ProgramsInProcess implements Programs {
   }
 
   async importBag(bagId: string): Promise<void> {
-    const { url, token } = this.#home
-    const deps = { log: silentLogger, clock: systemClock }
-    const service = createHttpService(deps, { baseUrl: url, token, retries: 1 })
+    const service = serviceOf(this.#home)
     try {
       await service.addById(toBagId(bagId))
     } finally {

@@ -29,6 +29,8 @@ export interface Fault {
   readonly endAfter?: number
   /** Told with the request's limits before anything else; may let time pass. */
   readonly before?: (limits: DownloadLimits | undefined) => void
+  /** Told before each chunk of the body where it begins; may let time pass. */
+  readonly beforeChunk?: (position: number) => Promise<void>
   /** Fails instead of answering. */
   readonly error?: Error
   readonly totalLength?: number
@@ -143,6 +145,7 @@ export class FakeDownloads implements Pick<DriveService, 'download'> {
     for (let at = 0; at < stopAt;) {
       while (start + at >= this.#gateAt) await this.#gate
       const end = Math.min(at + size, stopAt, Math.max(at + 1, this.#gateAt - start))
+      await fault.beforeChunk?.(start + at)
       request.sent += end - at
       yield content.subarray(at, end)
       at = end

@@ -1,8 +1,11 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Silence } from '../../../src/content/silence.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import type { DownloadLimits } from '../../../src/service/drive-service.ts'
 import { bytesOf, cleanUp, FakeClock, id, readAll, readSome, setUp } from './fake-downloads.ts'
+import type { Fault, Setup } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -30,12 +33,14 @@ describe('the silence of a stream', () => {
     expect(silence.leftMs).toBe(0)
   })
 
-  it('is over with each byte, and the disk may take as long as it likes', () => {
+  it('is over once enough bytes for its time are here, and the disk may take as long as it likes', () => {
     const clock = new FakeClock()
     const silence = new Silence(clock, MOST_MS)
     silence.asked()
     clock.advance(20_000)
-    silence.broken()
+    silence.came(20 * 1024 - 1)
+    expect(silence.leftMs).toBe(10_000)
+    silence.came(1)
     clock.advance(60_000)
     silence.answered()
     expect(silence.leftMs).toBe(MOST_MS)
@@ -52,6 +57,66 @@ describe('the silence of a stream', () => {
     silence.asked()
     clock.advance(-3_600_000)
     expect(silence.leftMs).toBe(17_500)
+  })
+})
+
+/** Lets time pass before each chunk, once the disk has those before. */
+function pacedBy(
+  { cache, clock }: Pick<Setup, 'cache' | 'clock'>,
+  ms: number,
+): Required<Pick<Fault, 'beforeChunk'>> {
+  const isBehind = (position: number): boolean =>
+    cache.stats().downloads.some(({ received }) => received < position)
+  return {
+    beforeChunk: async (position) => {
+      while (isBehind(position)) await new Promise((resolve) => setImmediate(resolve))
+      clock.advance(ms)
+    },
+  }
+}
+
+describe('content that comes less than 1 KiB a second', () => {
+  const content = bytesOf(2_000)
+
+  it.each([
+    { title: 'a reader', answers: {} },
+    { title: 'a reader, over cuts', answers: { cutAfter: 10 } },
+  ])('is an error for $title', async ({ answers }) => {
+    const { cache, service, clock } = await setUp({ chunkBytes: 1 })
+    service.contents.set(A, content)
+    const startedAt = clock.now()
+    const drips = { ...answers, ...pacedBy({ cache, clock }, 1_000) }
+    service.faults.push(...Array.from({ length: 1_000 }, () => drips))
+    await expect(readSome(cache.open(A), 0, 2_000)).rejects.toMatchObject({
+      code: 'timed-out',
+      message: 'The content comes too slowly.',
+    })
+    expect(clock.now() - startedAt).toBeLessThan(2 * MOST_MS)
+  })
+
+  it.each([
+    { title: 'at first', sound: 0 },
+    { title: 'when it has to come again', sound: 2 },
+  ])('is no copy: $title', async ({ sound }) => {
+    const { cache, service, clock, dir } = await setUp({ chunkBytes: 1 })
+    service.contents.set(A, content)
+    service.listed.set(A, [5])
+    const startedAt = clock.now()
+    const drips = pacedBy({ cache, clock }, 1_000)
+    service.faults.push(...Array.from({ length: sound }, () => undefined))
+    service.faults.push(...Array.from({ length: 1_000 }, () => drips))
+    const copy = join(dir, 'copy')
+    await expect(cache.copyTo(A, copy)).rejects.toMatchObject({ code: 'timed-out' })
+    expect(service.requests.length).toBeGreaterThan(sound)
+    expect(existsSync(copy)).toBe(false)
+    expect(clock.now() - startedAt).toBeLessThan(2 * MOST_MS)
+  })
+
+  it('is good enough for the first bytes, when they are here in time', async () => {
+    const { cache, service, clock } = await setUp({ chunkBytes: 1 })
+    service.contents.set(A, content)
+    service.faults.push(pacedBy({ cache, clock }, 1_000))
+    expect(await readSome(cache.open(A), 0, 10)).toEqual(Buffer.from(content).subarray(0, 10))
   })
 })
 
@@ -76,6 +141,15 @@ describe('a reader of a service that is silent', () => {
     const last = limits.at(-1)?.answerMs ?? Infinity
     expect(last).toBeGreaterThan(0)
     expect(last).toBeLessThan(6_000)
+  })
+
+  it('counts no time in which bytes come', async () => {
+    const { cache, service, clock } = await setUp({ chunkBytes: 32_000 })
+    const content = bytesOf(640_000)
+    service.contents.set(A, content)
+    const cut = { cutAfter: 64_000, ...pacedBy({ cache, clock }, 9_000) }
+    service.faults.push(...Array.from({ length: 9 }, () => cut))
+    expect((await readAll(cache.open(A), 640_000)).equals(content)).toBe(true)
   })
 
   it.each([
