@@ -57,7 +57,7 @@ function placeOf(
 }
 
 /** The deadlines of a service that may be silent for so long. */
-export function deadlinesOf(timeoutMs: number): Omit<Place, 'baseUrl'> {
+export function deadlinesOf(timeoutMs: number): Omit<ServiceAddress, 'baseUrl'> {
   return {
     connectTimeoutMs: timeoutMs,
     metadataTimeoutMs: timeoutMs,
