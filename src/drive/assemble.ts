@@ -29,6 +29,7 @@ import { MovedHandles } from './moved-handles.ts'
 import { NameChanges } from './name-changes.ts'
 import { Nodes, type FileNode } from './nodes.ts'
 import { Puts } from './puts.ts'
+import { RootRoom } from './room-beside.ts'
 import { RootAttributes } from './root-attributes.ts'
 import { RootFiles } from './root-files.ts'
 import type { DriveSettings } from './settings.ts'
@@ -95,7 +96,8 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const conflicts = new Conflicts({ ...deps, entries })
   const recorded = { ...deps, entries, puts, conflicts }
   const committer = new Committer({ ...recorded, nodeLocks }, settings)
-  const shared = { ...recorded, nodes, handles, kinds, committer, space }
+  const rootRoom = new RootRoom({ ...deps, space })
+  const shared = { ...recorded, nodes, handles, kinds, committer, space, rootRoom }
   const changes = new NameChanges(shared, settings)
   const modeOf = (node: FileNode): number => attributes.modeOf(node)
   const files = new Files({ ...shared, contents, nodeLocks, modeOf })

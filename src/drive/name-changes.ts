@@ -9,7 +9,7 @@ import { newDelete } from '../intents/builders.ts'
 import type { DeleteIntent, PutContent, PutIntent } from '../intents/intent.ts'
 import { wasSent } from '../intents/rules.ts'
 import { described, ofPut, renamed, renamedFolder, type Replaced } from '../intents/transitions.ts'
-import type { BagFacts } from '../domain/record.ts'
+import type { BagFacts, BagRecord } from '../domain/record.ts'
 import type { Entry } from '../namespace/entry.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
@@ -91,6 +91,27 @@ export class NameChanges {
     })
     await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
     return intent
+  }
+
+  /**
+   * Bytes that the service must take once more, beside what it has of a node, when that gets another
+   * name; without one, another description. Steps of a save are not sent, or not soon.
+   */
+  bytesSentAgain({ entry, isDraft, serviceName }: FileNode, to?: string): number {
+    if (isDraft || entry === undefined || classifyName(to ?? serviceName) !== 'plain') return 0
+    if (entry.kind === 'bag') return this.#lengthOf(entry.record) ?? 0
+    return to === undefined ? 0 : this.#bytesPutAgain(entry.intent, to)
+  }
+
+  /** A put that was not sent just gets the name, and takes its room already. */
+  #bytesPutAgain(intent: PutIntent, to: string): number {
+    if (intent.changes !== undefined || this.#isBackInPlace(intent, to)) return 0
+    const mayBeThere = intent.phase === 'confirmed' || this.#deps.uploader.isRunning(intent.id)
+    return mayBeThere ? (intent.content.length ?? 0) : 0
+  }
+
+  #lengthOf({ bagId, size }: BagRecord): number | undefined {
+    return this.#deps.facts.get(bagId)?.length ?? size
   }
 
   /** Gives a node another name, taking the place of what has it. Answers the intent to wait for, if any. */
@@ -200,7 +221,7 @@ export class NameChanges {
   ): Promise<PutIntent> {
     const { record } = entry
     const known = this.#deps.facts.get(record.bagId)
-    const length = known?.length ?? record.size
+    const length = this.#lengthOf(record)
     const base = joined({ replaces: [record.bagId], supersedes: [] }, replaced)
     return this.#deps.puts.add(name, base, {
       description,

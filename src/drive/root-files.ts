@@ -16,6 +16,7 @@ import type { KeyedLock } from '../domain/keyed-lock.ts'
 import type { Kinds } from './kinds.ts'
 import { refuseTrash, type NameChanges } from './name-changes.ts'
 import { ROOT, type FileNode, type Nodes } from './nodes.ts'
+import type { RootRoom } from './room-beside.ts'
 import type { RootAttributes } from './root-attributes.ts'
 import type { DriveSettings } from './settings.ts'
 import type { Created, OpenOptions, Subtree } from './subtree.ts'
@@ -24,6 +25,7 @@ interface RootDeps {
   readonly nodes: Nodes
   readonly handles: Handles
   readonly names: KeyedLock<'names'>
+  readonly rootRoom: RootRoom
   readonly attributes: RootAttributes
   readonly entries: Entries
   readonly kinds: Kinds
@@ -240,7 +242,10 @@ export class RootFiles implements Subtree {
     this.#deps.entries.resolve(name)
     const target = this.#deps.entries.resolve(newName)
     const isFolder = this.#deps.kinds.isFolder(node.entry)
-    if (target !== node) await this.checkReplacement(target, isFolder)
+    if (target !== node) {
+      await this.checkReplacement(target, isFolder)
+      await this.#deps.rootRoom.check(node, this.#deps.changes.bytesSentAgain(node, newName))
+    }
     const before = { name: node.name, serviceName: node.serviceName, entry: node.entry }
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.rename(node, newName),
@@ -359,6 +364,7 @@ export class RootFiles implements Subtree {
     }
     // What is being promised has its description already.
     await this.#deps.committer.commit(node)
+    await this.#deps.rootRoom.check(node, this.#deps.changes.bytesSentAgain(node))
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.describe(node, value),
     )

@@ -96,7 +96,7 @@ export class Space {
   }
 
   /** True when all that a group takes, and `bytes` more, fit by what was last heard. */
-  leaves(group: RoomGroup, bytes: number): boolean {
+  leaves(group: RoomGroup | undefined, bytes: number): boolean {
     this.#renew()
     const free = this.freeFor(group)
     return free === undefined || bytes <= free

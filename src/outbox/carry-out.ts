@@ -175,6 +175,7 @@ export class CarryOut {
     })
     if (zip?.pieces === undefined) return undefined
     const { length, pieces } = zip
+    await refuseWithoutRoom(this.#deps, put, { length, signal: attempt.signal })
     const ready = await this.#packed(put, zip, { isSending: true })
     if (!isSentAs(ready, put))
       throw new DriveError('busy', 'The folder was changed while it was sent.')

@@ -28,6 +28,11 @@ export function failedForWantOfRoom(intent: Intent | undefined): boolean {
   return intent?.failure?.code === 'no-space' && intent.phase !== 'confirmed'
 }
 
+/** True for content that takes room of the account once it is sent, and that can be sent as things are. */
+export function holdsRoom(intent: Intent): boolean {
+  return (intent.phase === 'waiting' || intent.phase === 'held') && !failedForWantOfRoom(intent)
+}
+
 /** Describes a failed try for the outbox, `status` and `user.bagfs.state`. */
 export function describeFailure(
   error: unknown,

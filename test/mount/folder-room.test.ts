@@ -80,3 +80,54 @@ describe.runIf(canMount())('a folder larger than the room that is left', () => {
     await drive.leave()
   })
 })
+
+describe.runIf(canMount())('content larger than the room that is left', () => {
+  let bench: Bench
+  beforeEach(async () => {
+    bench = await Bench.start({ capacityBytes: 20 * MEGABYTE })
+    mkdirSync(join(bench.dir, 'source'))
+    writeFileSync(join(bench.dir, 'source/large'), randomBytes(8 * MEGABYTE))
+    writeFileSync(join(bench.dir, 'file'), randomBytes(7 * MEGABYTE))
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  it('is not given another name or place, which the service would store beside the old one', async () => {
+    const drive = await bench.mount(...QUICK)
+    await drive.sh('cp -r ../source F; mkdir G; echo small > G/small; cp ../file file')
+    expect(await bench.bagfs(['sync', bench.mountpoint])).toMatchObject({ code: 0 })
+    bench.service.forgetEvents()
+    const status = async (): Promise<string> =>
+      (await bench.bagfs(['status', bench.mountpoint])).stdout
+    expect((await drive.fails('mv file renamed')).stderr).toContain(FULL)
+    expect(await status()).toMatch(/^Refused: {2}changes of file: .* 7\.0 MB .* 5\.0 MB/m)
+    expect((await drive.fails('mv file G/')).stderr).toContain(FULL)
+    expect(await status()).toMatch(/^Refused: {2}changes of G: .* 7\.0 MB .* 5\.0 MB/m)
+    expect((await drive.fails('mv F/large G/')).stderr).toContain(FULL)
+    expect((await drive.fails('mv F/large .')).stderr).toContain(FULL)
+    expect((await drive.fails('mv F/large F/other')).stderr).toContain(FULL)
+    expect(await status()).toMatch(/^Refused: {2}changes of F: /m)
+    expect((await drive.fails('mv F renamed')).stderr).toContain(FULL)
+    expect((await drive.fails('setfattr -n user.bagfs.description -v new file')).stderr).toContain(
+      FULL,
+    )
+    await drive.sh('cmp file ../file; cmp F/large ../source/large; cat G/small')
+    expect(bench.service.events.filter(({ method }) => method !== 'GET')).toEqual([])
+    await drive.sh('rm -r F; mv file renamed; cmp renamed ../file; echo more > G/more')
+    expect(await status()).not.toContain('Refused')
+    await drive.leave()
+    const names = (await bench.service.list()).map(({ filename }) => filename)
+    expect(names.sort()).toEqual(['G', 'renamed'])
+  })
+
+  it('is given another place without room for a copy where it was not sent yet', async () => {
+    const drive = await bench.mount('--folder-settle', '1h')
+    await drive.sh('mkdir G; cp -r ../source F; cp ../file file.part')
+    await drive.sh('mv F/large G/; mv file.part G/; mv G/file.part file.part')
+    await drive.sh('cmp G/large ../source/large; cmp file.part ../file')
+    await drive.leave()
+    const names = (await bench.service.list()).map(({ filename }) => filename)
+    expect(names.sort()).toEqual(['G', 'file.part'])
+  })
+})

@@ -147,6 +147,27 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
     await next.leave()
   })
 
+  it('sends no folder straight to a service that had no room for it, before it has', async () => {
+    await bench.close()
+    bench = await Bench.start({ stateBytes: 24 * MEBIBYTE, capacityBytes: 20_000_000 })
+    process.env['XDG_RUNTIME_DIR'] = bench.dir
+    const drive = await bench.mount('--folder-settle', '1h')
+    await drive.sh('mkdir F; head -c 14000000 /dev/urandom > F/large.jpg')
+    const other = await bench.service.upload('other', randomBytes(10_000_000))
+    expect(await bagfs('sync')).toMatchObject({ code: 1 })
+    const tries = (): number =>
+      bench.service.events.filter(({ method, path }) => method === 'POST' && /upload$/.test(path))
+        .length
+    const before = tries()
+    expect(before).toBe(2)
+    expect(await bagfs('sync')).toMatchObject({ code: 1 })
+    expect(tries()).toBe(before)
+    await bench.service.delete(other)
+    expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
+    expect(bench.service.uploads()).toHaveLength(2)
+    await drive.leave()
+  })
+
   it.each([{ crashAt: 'no.step' }, { crashAt: 'upload.begin' }, { crashAt: 'upload.answered' }])(
     'lets a folder go straight to the service, once, when its zip has no room (killed at $crashAt)',
     async ({ crashAt }) => {

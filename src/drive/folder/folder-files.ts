@@ -219,7 +219,7 @@ export class FolderFiles {
     const { contents, work, room } = this.#deps
     return this.#deps.inTurn(async () => {
       if (item.content.from === 'archive' && this.#pathOf(item) !== undefined) {
-        await room.check(options.empty ? item.content.node.entry.compressedSize : 0)
+        await room.check(options.empty ? -item.content.node.entry.compressedSize : 0)
       }
       await work.begin()
       const { content } = item

@@ -1,4 +1,3 @@
-import { DriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -6,7 +5,8 @@ import type { Archive } from '../../folder/archive.ts'
 import { walkTree, type ArchiveNode, type DirectoryNode } from '../../folder/tree.ts'
 import { failedForWantOfRoom } from '../../outbox/failure.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import { RoomGroup, type RefusedChanges } from '../room.ts'
+import { RoomBeside } from '../room-beside.ts'
+import { RoomGroup } from '../room.ts'
 import type { Space } from '../space.ts'
 import type { Folder } from './folder.ts'
 import { itemsOf } from './items.ts'
@@ -29,7 +29,7 @@ export class FolderRoom {
   readonly #deps: FolderRoomDeps
   /** What is carried of a zip, once it was counted; never less than what is. */
   #counted: { readonly archive: Archive; readonly bytes: number } | undefined
-  #hasRefused = false
+  readonly #beside: RoomBeside
 
   constructor(deps: FolderRoomDeps) {
     this.#deps = deps
@@ -42,12 +42,25 @@ export class FolderRoom {
         },
       },
     })
+    this.#beside = new RoomBeside(deps, {
+      name: () => deps.folder.node.name,
+      group: this.group,
+      unheldBytes: () => this.#unheldBytes(),
+      recount: () => {
+        this.#recount()
+      },
+    })
   }
 
   /** The folder has changes from now on, or has none any more. */
   noteChanges(are: boolean): void {
-    this.#hasRefused &&= are
+    if (!are) this.#beside.forget()
     this.group.stand(are)
+  }
+
+  /** True while room is held for all that is in the folder: it has changes, and can be sent. */
+  get isHeld(): boolean {
+    return this.group.isInUse && this.group.isCounted()
   }
 
   /** Content of the old zip came back into the tree. */
@@ -57,63 +70,20 @@ export class FolderRoom {
 
   /** Counts anew where the folder seems too large: what was changed or removed is not carried any more. */
   settle(): void {
-    if (!this.#fits(0)) this.#recount()
+    if (!this.#beside.fits()) this.#recount()
   }
 
   /**
    * Throws `no-space` when the folder could not be stored with one change more, after asking the service
-   * once more. `freedBytes` of the old zip are not carried any more after the change.
+   * once more. `growth` is what the change adds to its next zip; less than 0 for what is not carried any more.
    */
-  async check(freedBytes = 0): Promise<void> {
-    if (await this.#isRoom(freedBytes)) {
-      this.#hasRefused = false
-      return
-    }
-    this.#noteRefusal()
-    throw new DriveError('no-space', 'The changed folder does not fit beside its old version.', {
-      hint: 'Delete something from the folder or the account, or get more space.',
-    })
-  }
-
-  async #isRoom(freedBytes: number): Promise<boolean> {
-    if (this.#fits(freedBytes)) return true
-    this.#recount()
-    if (this.#fits(freedBytes)) return true
-    await this.#deps.space.ask()
-    return this.#fits(freedBytes)
-  }
-
-  #noteRefusal(): void {
-    if (!this.#hasRefused) {
-      const { folder, log } = this.#deps
-      const { neededBytes, leftBytes } = this.#figures()
-      const name = folder.node.name ?? ''
-      log.warn({ folder: name, neededBytes, leftBytes }, 'A folder has no room for changes.')
-    }
-    this.#hasRefused = true
-    this.#deps.space.noteRefusal(this)
-  }
-
-  /** Why changes were refused; undefined once they would fit. */
-  refused(): RefusedChanges | undefined {
-    if (this.#hasRefused && this.#fits(0)) this.#hasRefused = false
-    return this.#hasRefused ? this.#figures() : undefined
-  }
-
-  #figures(): RefusedChanges {
-    const { bytes } = this.group
-    const leftBytes = Math.max(0, (this.#deps.space.freeFor(this.group) ?? 0) + bytes)
-    const name = this.#deps.folder.node.name ?? ''
-    return { name, neededBytes: bytes + this.#unheldBytes(), leftBytes }
+  async check(growth = 0): Promise<void> {
+    await this.#beside.check(growth)
   }
 
   close(): void {
-    this.#hasRefused = false
+    this.#beside.forget()
     this.group.stand(false)
-  }
-
-  #fits(freedBytes: number): boolean {
-    return this.#deps.space.leaves(this.group, this.#unheldBytes() - freedBytes)
   }
 
   /** What another change would make the folder take, beside what it takes already. */

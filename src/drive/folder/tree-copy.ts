@@ -26,18 +26,10 @@ export class TreeCopy {
   async complete(top: Item): Promise<{ entries: readonly TreeEntry[]; isSame: boolean }> {
     const entries: TreeEntry[] = []
     const before = this.#copies.size
-    for await (const { item, path } of this.#walk(top, '')) {
+    for await (const { item, path } of walk(this.#open, top)) {
       entries.push(await this.#entryOf(item, path))
     }
     return { entries, isSame: this.#copies.size === before }
-  }
-
-  async *#walk(item: Item, path: string): AsyncGenerator<{ item: Item; path: string }> {
-    yield { item, path }
-    if (item.type !== 'directory') return
-    for (const child of [...(await this.#open.folder.children(item)).values()]) {
-      yield* this.#walk(child, path === '' ? child.name : `${path}/${child.name}`)
-    }
   }
 
   async #entryOf(item: Item, path: string): Promise<TreeEntry> {
@@ -69,4 +61,26 @@ export class TreeCopy {
     this.#open.folder.openFiles -= 1
     this.#open.folder.closeOldReaders()
   }
+}
+
+/** Everything in an item, itself first, with paths relative to it; directories that were not read yet are read. */
+async function* walk(
+  open: OpenFolder,
+  item: Item,
+  path = '',
+): AsyncGenerator<{ item: Item; path: string }> {
+  yield { item, path }
+  if (item.type !== 'directory') return
+  for (const child of [...(await open.folder.children(item)).values()]) {
+    yield* walk(open, child, path === '' ? child.name : `${path}/${child.name}`)
+  }
+}
+
+/** Bytes of all files in an item, as they are now. */
+export async function sizeOfTree(open: OpenFolder, top: Item): Promise<number> {
+  let bytes = 0
+  for await (const { item } of walk(open, top)) {
+    if (item.type === 'file') bytes += open.files.sizeOf(item)
+  }
+  return bytes
 }

@@ -4,7 +4,7 @@ import type { Item } from '../folder/items.ts'
 import type { TreeEntry } from '../folder/journal.ts'
 import type { OpenFolder } from '../folder/open-folder.ts'
 import type { Place } from '../folder/open-folders.ts'
-import { TreeCopy } from '../folder/tree-copy.ts'
+import { sizeOfTree, TreeCopy } from '../folder/tree-copy.ts'
 import { refuseLeavingLinks, type NewPlace } from '../folder/leaving-links.ts'
 import type { MoveSource } from './source.ts'
 
@@ -33,6 +33,11 @@ export class ItemSource implements MoveSource {
 
   check(place: NewPlace | undefined): void {
     refuseLeavingLinks(this.item, place)
+  }
+
+  /** The next zip of a folder that has changes holds room for all that is in it. */
+  async unheldBytes(): Promise<number> {
+    return this.folder.room.isHeld ? 0 : sizeOfTree(this.folder, this.item)
   }
 
   async copyTo(dir: string): Promise<void> {

@@ -105,7 +105,7 @@ export class Moves {
       source.check({ parent: to.item, name: newName })
     }
     await check()
-    await to.open.room.check()
+    await to.open.room.check(await source.unheldBytes())
     await source.copyTo(copies)
     await this.#locked(source, to.open, async () => {
       await this.#refuseReloaded(newParent, to)

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { BagFacts } from '../../domain/record.ts'
+import { holdsRoom } from '../../outbox/failure.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Contents } from '../contents.ts'
 import type { Entries } from '../entries.ts'
@@ -48,6 +49,12 @@ export class RootFileSource implements MoveSource {
 
   check(): void {
     this.#deps.changes.refuseShared(this.#node)
+  }
+
+  unheldBytes(): Promise<number> {
+    const { isDraft, entry } = this.#node
+    const isHeld = isDraft || (entry?.kind === 'pending' && holdsRoom(entry.intent))
+    return Promise.resolve(isHeld ? 0 : this.#deps.attributes.of(this.#node).size)
   }
 
   async copyTo(dir: string): Promise<void> {

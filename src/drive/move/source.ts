@@ -14,6 +14,8 @@ export interface MoveSource {
   readonly isInRoot: boolean
   /** Throws what speaks against the move as things are now. */
   check(place: NewPlace | undefined): void
+  /** Bytes that the account must take once more: no room is held for them yet. */
+  unheldBytes(): Promise<number>
   /** Copies all content into `dir`, while it may still change. */
   copyTo(dir: string): Promise<void>
   /** What is there now, every content of it copied. The locks are held. */

@@ -13,6 +13,7 @@ import { Journal, type TreeEntry } from '../folder/journal.ts'
 import type { OpenFolders } from '../folder/open-folders.ts'
 import { refuseTrash, type NameChanges } from '../name-changes.ts'
 import type { FileNode } from '../nodes.ts'
+import type { RootRoom } from '../room-beside.ts'
 import type { RootFiles } from '../root-files.ts'
 import type { DriveSettings } from '../settings.ts'
 import type { ItemSource } from './folder-source.ts'
@@ -23,6 +24,7 @@ export interface ToRootDeps {
   readonly changes: NameChanges
   readonly openFolders: OpenFolders
   readonly root: RootFiles
+  readonly rootRoom: RootRoom
   readonly outbox: Outbox
   readonly clock: Clock
   readonly settings: Pick<DriveSettings, 'description'>
@@ -53,6 +55,7 @@ export class MovesToRoot {
     await this.#deps.root.learnForChange(newName)
     const isFolder = source.type === 'directory'
     await this.#checkTarget(newName, isFolder)
+    await this.#deps.rootRoom.check(source.folder.folder.node, await source.unheldBytes())
     await source.copyTo(join(dirname(draft.path), 'files'))
     if (isFolder) await this.#moveDirectory(source, newName, draft)
     else await this.#moveFile(source, newName, draft)
