@@ -3,7 +3,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { DoubtfulBag } from '../intents/expire.ts'
 import type { DriveService } from '../service/drive-service.ts'
-import { hasBag } from '../service/has-bag.ts'
+import { askForBag } from '../service/has-bag.ts'
 
 interface MissingBagsDeps {
   readonly service: Pick<DriveService, 'download'>
@@ -90,7 +90,8 @@ export class MissingBags {
   async #ask(bagId: BagId, isLateWhenGone: boolean): Promise<void> {
     const { service, clock, log } = this.#deps
     try {
-      const isGone = !(await hasBag(service, bagId, { signal: this.#abort.signal }))
+      const { isThere } = await askForBag(service, bagId, { signal: this.#abort.signal })
+      const isGone = !isThere
       this.#told.set(bagId, { atMs: clock.now(), isGone })
       log.debug({ bagId, isGone }, 'The service was asked for a bag that its listing has wrong.')
       if (isGone === isLateWhenGone) this.#laggingUntilMs = clock.now() + LAGGING_MS

@@ -6,7 +6,7 @@ import { checkTypedName } from '../domain/names.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../intents/base.ts'
 import { newDelete } from '../intents/builders.ts'
-import type { DeleteIntent, PutContent, PutIntent } from '../intents/intent.ts'
+import type { DeleteIntent, MovedTo, PutContent, PutIntent } from '../intents/intent.ts'
 import { wasSent } from '../intents/rules.ts'
 import { described, ofPut, renamed, renamedFolder, type Replaced } from '../intents/transitions.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
@@ -51,19 +51,19 @@ export class NameChanges {
    */
   async unlink(
     node: FileNode,
-    options: { readonly mayBeReplaced: boolean },
+    options: { readonly mayBeReplaced: boolean; readonly after?: MovedTo },
   ): Promise<DeleteIntent | undefined> {
     const base = baseOf(node)
     const name = this.#recordName(node)
     this.refuseShared(node)
     this.#deps.nodes.unlink(node)
-    return this.#recordDelete(name, base, options.mayBeReplaced)
+    return this.#recordDelete(name, base, options)
   }
 
   async #recordDelete(
     name: string,
     base: Base,
-    mayBeReplaced: boolean,
+    { mayBeReplaced, after }: { readonly mayBeReplaced: boolean; readonly after?: MovedTo },
   ): Promise<DeleteIntent | undefined> {
     const { outbox, entries, clock, uploader } = this.#deps
     const puts = base.supersedes.map((id) => outbox.get(id)).filter((put) => put !== undefined)
@@ -87,6 +87,7 @@ export class NameChanges {
       createdAtMs: now,
       ...base,
       uploaded: entries.uploadsOf(base.replaces),
+      ...(after === undefined ? {} : { after: [after] }),
       ...(mayBeReplaced ? held : {}),
     })
     await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
@@ -281,7 +282,7 @@ export class NameChanges {
     name: string,
     replaced: Base,
   ): Promise<DeleteIntent | undefined> {
-    const deleted = await this.#recordDelete(name, replaced, false)
+    const deleted = await this.#recordDelete(name, replaced, { mayBeReplaced: false })
     await this.#deps.outbox.remove(intent.id)
     return deleted
   }

@@ -58,6 +58,7 @@ export class Puts {
       replaces: base.replaces.filter((bagId) => !this.isShared(bagId)),
       supersedes: base.supersedes,
       ...(base.uploaded === undefined ? {} : { uploaded: base.uploaded }),
+      ...(base.after === undefined ? {} : { after: base.after }),
       ...what,
       namesakes: this.namesakesOf(name),
       ...phase,

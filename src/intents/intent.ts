@@ -63,6 +63,15 @@ export interface BagTime {
   readonly atMs: number
 }
 
+/**
+ * Content that moved to another place: what it came from is deleted once it is stored there. Without `operations`
+ * the whole put is meant, else so many operations of a folder's journal.
+ */
+export interface MovedTo {
+  readonly id: IntentId
+  readonly operations?: number
+}
+
 interface IntentBase {
   readonly version: 1
   readonly id: IntentId
@@ -79,6 +88,8 @@ interface IntentBase {
   readonly uploaded?: readonly BagTime[]
   /** Those of `replaces` that are deleted already; they stay hidden for as long as a listing may lag. */
   readonly deleted?: readonly BagTime[]
+  /** Before this is stored, no bag of `replaces` is deleted. */
+  readonly after?: readonly MovedTo[]
   /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure

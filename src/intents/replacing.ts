@@ -26,7 +26,13 @@ export function withDeletes(
     ...deletes.flatMap((each) => each.uploaded ?? []),
     ...uploadsOf(replaces.filter((bagId) => !taken.has(bagId))),
   ]
-  return { replaces, supersedes, ...(uploaded.length === 0 ? {} : { uploaded }) }
+  const after = deletes.flatMap((each) => each.after ?? [])
+  return {
+    replaces,
+    supersedes,
+    ...(uploaded.length === 0 ? {} : { uploaded }),
+    ...(after.length === 0 ? {} : { after }),
+  }
 }
 
 /** True when a put does all that a delete was to do, so that the delete can be forgotten. */

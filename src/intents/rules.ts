@@ -1,5 +1,5 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from './intent.ts'
+import type { Intent, MovedTo, PutIntent } from './intent.ts'
 
 /** Intents, as the rules that concern several of them see them. */
 export interface Intents {
@@ -38,6 +38,37 @@ export function wasSent(intent: Intent): boolean {
   return intent.kind === 'put' && intent.phase !== 'held' && intent.sentAtMs !== undefined
 }
 
+/** True once content that moved is stored at its new place, or is there no more. */
+export function isStored(all: Pick<Intents, 'get' | 'successorOf'>, moved: MovedTo): boolean {
+  const intent = latestOf(all, moved.id)
+  if (intent?.kind !== 'put') return true
+  const { operations } = moved
+  if (operations === undefined || intent.id !== moved.id) return intent.phase === 'confirmed'
+  const { start = 0, packed = start } = intent.changes ?? {}
+  return start >= operations || (intent.phase === 'confirmed' && packed >= operations)
+}
+
+/** The intent that stands for a put now. */
+function latestOf(all: Pick<Intents, 'get' | 'successorOf'>, id: IntentId): Intent | undefined {
+  let latest = all.get(id)
+  for (let next = all.successorOf(id); next !== undefined; next = all.successorOf(next.id)) {
+    latest = next
+  }
+  return latest
+}
+
+/** What has to be stored before an intent may delete a bag. */
+function awaitedBy({ after = [] }: Intent, all: Intents): readonly IntentId[] {
+  return after
+    .filter((moved) => !isStored(all, moved))
+    .flatMap(({ id }) => latestOf(all, id)?.id ?? [])
+}
+
+/** True when content that moved away from an intent's place is stored at its new one. */
+export function mayDelete(intent: Intent, all: Intents): boolean {
+  return awaitedBy(intent, all).length === 0
+}
+
 export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): boolean {
   return all.successorOf(id) !== undefined
 }
@@ -45,7 +76,8 @@ export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): b
 /**
  * Ids of the intents that must end before `intent` may be sent: those of the same name made earlier,
  * so that the service sees changes of a name in their order, and what it takes the place of while
- * that is on its way. What waits for the user, or for its successor, holds up no other.
+ * that is on its way. What waits for the user, or for its successor, holds up no other; but a bag is not deleted
+ * before what moved away from it is stored.
  */
 export function blockersOf(
   intent: Intent,
@@ -64,6 +96,7 @@ export function blockersOf(
       .filter(isBlocking)
       .map(({ id }) => id),
     ...intent.supersedes.filter(isRunning),
+    ...(intent.kind === 'delete' || intent.phase === 'confirmed' ? awaitedBy(intent, all) : []),
   ]
 }
 

@@ -5,13 +5,20 @@ import type {
   FolderChanges,
   Intent,
   IntentFailure,
+  MovedTo,
   PutIntent,
 } from './intent.ts'
 import { joined, type Base } from './base.ts'
 
 /** Fields that an intent has for a while only. */
 type Passing =
-  'failure' | 'heldUntilMs' | 'sentAtMs' | 'bagId' | 'confirmedAtMs' | 'replacedAreDeleted'
+  | 'failure'
+  | 'heldUntilMs'
+  | 'sentAtMs'
+  | 'bagId'
+  | 'confirmedAtMs'
+  | 'replacedAreDeleted'
+  | 'after'
 
 function without<Kind extends Intent>(intent: Kind, ...fields: readonly Passing[]): Kind {
   const copy = { ...intent }
@@ -99,6 +106,8 @@ export interface Legacy {
   readonly deleted: readonly BagTime[]
   /** When bags that both take the place of were uploaded. */
   readonly uploaded: readonly BagTime[]
+  /** What has to be stored before they are deleted. */
+  readonly after: readonly MovedTo[]
 }
 
 /** A successor takes over; a finished one has something left to do again. */
@@ -111,6 +120,7 @@ export function inheriting(successor: Intent, legacy: Legacy): Intent {
   const more = {
     ...(legacy.deleted.length > 0 ? { deleted: gone } : {}),
     ...withUploads(successor, legacy.uploaded),
+    ...withAfter(successor, legacy.after),
   }
   if (successor.kind === 'put') {
     return without({ ...successor, replaces, supersedes, ...more }, 'replacedAreDeleted')
@@ -123,6 +133,7 @@ export function inheriting(successor: Intent, legacy: Legacy): Intent {
 /** What a put takes the place of, and when those bags were uploaded. */
 export interface Replaced extends Base {
   readonly uploaded?: readonly BagTime[]
+  readonly after?: readonly MovedTo[]
 }
 
 /** A put that was not sent yet gets another name, and takes the place of more. */
@@ -133,7 +144,14 @@ export function renamed(
   base: Replaced,
 ): PutIntent {
   const fresh = without(put, 'heldUntilMs', 'sentAtMs', 'failure')
-  return { ...fresh, name, ...phase, ...joined(put, base), ...withUploads(put, base.uploaded) }
+  return {
+    ...fresh,
+    name,
+    ...phase,
+    ...joined(put, base),
+    ...withUploads(put, base.uploaded),
+    ...withAfter(put, base.after),
+  }
 }
 
 /** What is in a folder is packed anew under its new name; an empty one stays on this machine. */
@@ -145,6 +163,7 @@ export function renamedFolder(put: PutIntent, name: string, base: Replaced): Put
     phase,
     ...joined(put, base),
     ...withUploads(put, base.uploaded),
+    ...withAfter(put, base.after),
   }
 }
 
@@ -154,6 +173,25 @@ function withUploads(
   more: readonly BagTime[] = [],
 ): Pick<Intent, 'uploaded'> {
   return more.length === 0 ? {} : { uploaded: [...uploaded, ...more] }
+}
+
+/** What has to be stored before an intent deletes a bag, and more of it. */
+function withAfter(
+  { after = [] }: Pick<Intent, 'after'>,
+  more: readonly MovedTo[] = [],
+): Pick<Intent, 'after'> {
+  return more.length === 0 ? {} : { after: [...after, ...more] }
+}
+
+/** Something moved away from what an intent takes the place of. */
+export function movedAway<Kind extends Intent>(intent: Kind, to: MovedTo): Kind {
+  return { ...intent, ...withAfter(intent, [to]) }
+}
+
+/** What moved away is stored at its new place. */
+export function movesStored<Kind extends Intent>(intent: Kind, stored: readonly MovedTo[]): Kind {
+  const after = intent.after?.filter((each) => !stored.includes(each)) ?? []
+  return after.length === 0 ? without(intent, 'after') : { ...intent, after }
 }
 
 export function described(put: PutIntent, description: string): PutIntent {

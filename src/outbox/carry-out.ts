@@ -2,17 +2,18 @@ import { access, rename, rm } from 'node:fs/promises'
 import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
-import type { DeleteIntent, Intent, PutIntent } from '../intents/intent.ts'
+import type { BagTime, DeleteIntent, Intent, PutIntent } from '../intents/intent.ts'
 import { refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
 import { EarlyUpload } from './early-upload.ts'
 import { Handover } from './handover.ts'
 import { sha256OfFile } from '../disk/file-hash.ts'
 import { findSent } from './lost-answer.ts'
-import { isAllOf } from '../intents/rules.ts'
+import { isAllOf, mayDelete } from '../intents/rules.ts'
 import {
   confirmed,
   deleted,
+  movesStored,
   ofPut,
   packed,
   replacedDeleted,
@@ -37,6 +38,8 @@ export class CarryOut {
    */
   readonly #names = new KeyedLock<string>()
   readonly #bags: BagDeletes
+  /** Ids that were answered to uploads which are not confirmed yet; `run` removes them. */
+  readonly #answered = new Map<BagId, IntentId>()
   readonly #handover: Handover
 
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
@@ -49,8 +52,12 @@ export class CarryOut {
   /** Rejects with the DriveError of the step that failed. */
   async run(attempt: Try): Promise<void> {
     const intent = this.#deps.outbox.get(attempt.id)
-    if (intent?.kind === 'put') await this.#put(intent, attempt)
-    else if (intent?.kind === 'delete') await this.#delete(intent, attempt)
+    try {
+      if (intent?.kind === 'put') await this.#put(intent, attempt)
+      else if (intent?.kind === 'delete') await this.#delete(intent, attempt)
+    } finally {
+      for (const [bagId, id] of this.#answered) if (id === attempt.id) this.#answered.delete(bagId)
+    }
     attempt.onConfirmed()
   }
 
@@ -242,7 +249,7 @@ export class CarryOut {
   #upload(put: PutIntent, what: Sent, attempt: Try): Promise<BagId> {
     const mayHave = (begun: PutIntent): Promise<unknown> =>
       this.#updatePut(begun, (latest) => sent(latest, this.#deps.clock.now()))
-    return send({ ...this.#deps, mayHave }, put, what, attempt)
+    return send({ ...this.#deps, mayHave, answered: this.#answered }, put, what, attempt)
   }
 
   async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
@@ -283,8 +290,11 @@ export class CarryOut {
       }
       const current = outbox.get(put.id)
       if (current?.kind !== 'put' || current.replacedAreDeleted === true) return
-      const gone = await this.#bags.delete(current, signal)
+      const isFree = mayDelete(current, outbox)
+      const gone = isFree ? await this.#deleteFor(current, signal) : (current.deleted ?? [])
       if (await this.#folderGoesOn({ ...current, deleted: gone })) return
+      // Its bags go once what moved away from it is stored.
+      if (!isFree) return
       // More may have been handed over meanwhile.
       await this.#updatePut(put, (latest) =>
         isAllOf(latest.replaces, current.replaces) ? replacedDeleted(latest, clock.now()) : latest,
@@ -292,10 +302,16 @@ export class CarryOut {
     }
   }
 
+  async #deleteFor(put: PutIntent, signal: AbortSignal): Promise<readonly BagTime[]> {
+    const { after = [] } = put
+    if (after.length > 0) await this.#updatePut(put, (latest) => movesStored(latest, after))
+    return this.#bags.delete(put, signal)
+  }
+
   async #delete(intent: DeleteIntent, attempt: Try): Promise<void> {
     const { outbox, clock } = this.#deps
     let current: Intent | undefined = intent
-    while (current?.phase === 'waiting') {
+    while (current?.phase === 'waiting' && mayDelete(current, outbox)) {
       const { replaces } = current
       await this.#bags.delete(current, attempt.signal)
       current = await outbox.update(

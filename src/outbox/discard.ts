@@ -1,5 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
+import type { Intent } from '../intents/intent.ts'
 import { withSuperseded } from '../intents/rules.ts'
 import type { Outbox } from './outbox.ts'
 
@@ -13,7 +14,8 @@ export async function discardIntents(
   ids: readonly IntentId[],
   isRunning: (id: IntentId) => boolean,
 ): Promise<void> {
-  const all = ids.flatMap((id) => withSuperseded(outbox, id))
+  const chosen = ids.flatMap((id) => withSuperseded(outbox, id))
+  const all = [...chosen, ...deletesAfter(outbox, chosen)]
   const sending = all.find(({ id }) => isRunning(id))
   if (sending !== undefined) {
     throw new DriveError('busy', `${sending.name} is being sent right now.`, {
@@ -21,4 +23,12 @@ export async function discardIntents(
     })
   }
   for (const { id } of all) await outbox.remove(id)
+}
+
+/** Deletes of what moved into these puts: without them, the content would be at no place. */
+function deletesAfter(outbox: Outbox, puts: readonly Intent[]): readonly Intent[] {
+  const gone = new Set(puts.map(({ id }) => id))
+  return outbox.intents().filter(({ id, kind, after = [] }) => {
+    return kind === 'delete' && !gone.has(id) && after.some((moved) => gone.has(moved.id))
+  })
 }

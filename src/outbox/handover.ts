@@ -53,7 +53,14 @@ export class Handover {
     )
     const updated = await outbox.update(
       successor,
-      (latest) => inheriting(latest, { bags, puts, deleted, uploaded: put.uploaded ?? [] }),
+      (latest) =>
+        inheriting(latest, {
+          bags,
+          puts,
+          deleted,
+          uploaded: put.uploaded ?? [],
+          after: put.after ?? [],
+        }),
       this.#settings,
     )
     if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')

@@ -23,6 +23,7 @@ const base = {
   replaces: z.array(bagId),
   supersedes: z.array(intentId),
   uploaded: optional(z.array(bagTime)),
+  after: optional(z.array(z.object({ id: intentId, operations: optional(z.number()) }))),
   deleted: optional(z.array(bagTime)),
   confirmedAtMs: optional(z.number()),
   heldUntilMs: optional(z.number()),

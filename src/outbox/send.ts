@@ -1,8 +1,8 @@
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { Growth } from '../domain/growth.ts'
-import type { BagId } from '../domain/ids.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
-import { hasBag } from '../service/has-bag.ts'
+import { askForBag, type BagThere } from '../service/has-bag.ts'
 import { explainRefusal, type Refused } from './account-room.ts'
 import { bagsOfOthers, isOurs } from './lost-answer.ts'
 import type { Try, UploaderDeps } from './ports.ts'
@@ -18,6 +18,8 @@ export interface Sent {
 type SendDeps = UploaderDeps & {
   /** Writes down that the service may have the content. */
   readonly mayHave: (put: PutIntent) => Promise<unknown>
+  /** Ids that were answered to uploads which are not confirmed yet. */
+  readonly answered: Map<BagId, IntentId>
 }
 
 /** Sends content to the service: answers the bag that holds it now, and rejects with what stood against that. */
@@ -27,11 +29,13 @@ export async function send(
   what: Sent,
   attempt: Try,
 ): Promise<BagId> {
-  const isStranger = knownBags(deps, put)
+  const wasKnown = knownBags(deps, put)
   try {
     const bagId = await sendWithRoom(deps, put, what, attempt)
     deps.onStep?.('upload.answered')
-    if (isStranger(bagId)) await requireOurs(deps, put, bagId, attempt.signal)
+    const isKnown = wasKnown(bagId) || isOfOther(deps, put, bagId)
+    if (!isKnown) deps.answered.set(bagId, put.id)
+    if (isKnown) await requireOurs(deps, put, bagId, attempt.signal)
     else if (put.replaces.length > 0) await requireThere(deps, put, bagId, attempt.signal)
     return bagId
   } catch (error) {
@@ -55,6 +59,12 @@ function knownBags(deps: SendDeps, put: PutIntent): (bagId: BagId) => boolean {
     others.has(bagId) || facts.get(bagId) !== undefined || (index?.recordsOf(bagId).length ?? 0) > 0
 }
 
+/** True for an id that another upload was answered meanwhile. */
+function isOfOther(deps: SendDeps, put: PutIntent, bagId: BagId): boolean {
+  const first = deps.answered.get(bagId)
+  return (first !== undefined && first !== put.id) || bagsOfOthers(deps, put).includes(bagId)
+}
+
 /** Throws for a bag that holds other content: nothing is stored in it, and nothing is deleted for it. */
 async function requireOurs(
   deps: SendDeps,
@@ -75,21 +85,27 @@ async function requireOurs(
   )
 }
 
-/** Throws for an id that no bag has: nothing is deleted for it. A service that does not say is believed. */
+/**
+ * Throws for an id that no bag has, or a bag of another length: nothing is deleted for it. A service that does
+ * not say is believed.
+ */
 async function requireThere(
   { service, log }: SendDeps,
-  { name }: PutIntent,
+  { name, content }: PutIntent,
   bagId: BagId,
   signal: AbortSignal,
 ): Promise<void> {
-  const isThere = await hasBag(service, bagId, { signal }).catch((error: unknown) => {
-    log.debug({ bagId, error: String(error) }, 'Whether a new bag is there is not known.')
-    return true
-  })
-  if (isThere) return
+  const { isThere, length } = await askForBag(service, bagId, { signal }).catch(
+    (error: unknown): BagThere => {
+      log.debug({ bagId, error: String(error) }, 'Whether a new bag is there is not known.')
+      return { isThere: true }
+    },
+  )
+  const isOther = length !== undefined && content.length !== undefined && length !== content.length
+  if (isThere && !isOther) return
   throw new DriveError(
     'bad-answer',
-    `The service answered the upload of "${name}" with the id of no bag.`,
+    `The service answered the upload of "${name}" with the id of ${isThere ? 'another' : 'no'} bag.`,
     { answerLost: true },
   )
 }

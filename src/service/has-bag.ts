@@ -2,18 +2,28 @@ import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { CallOptions, DriveService } from './drive-service.ts'
 
-/** True when the service has a bag; asks for its first byte at most. Rejects when it does not say. */
-export async function hasBag(
+/** What one request for the first byte of a bag tells. */
+export interface BagThere {
+  readonly isThere: boolean
+  /** Bytes of its content, where the answer says so. */
+  readonly length?: number
+}
+
+/** Whether the service has a bag; asks for its first byte at most. Rejects when it does not say. */
+export async function askForBag(
   service: Pick<DriveService, 'download'>,
   bagId: BagId,
   options: CallOptions = {},
-): Promise<boolean> {
+): Promise<BagThere> {
   try {
-    const { body } = await service.download(bagId, { ...options, range: { start: 0, end: 1 } })
+    const { body, totalLength } = await service.download(bagId, {
+      ...options,
+      range: { start: 0, end: 1 },
+    })
     body.destroy()
-    return true
+    return { isThere: true, ...(totalLength === undefined ? {} : { length: totalLength }) }
   } catch (error) {
-    if (isDriveError(error, 'gone')) return false
+    if (isDriveError(error, 'gone')) return { isThere: false }
     throw error
   }
 }

@@ -29,6 +29,17 @@ const CASES = Object.entries(MODES).flatMap(([mode, args]) =>
   Object.entries(REFUSALS).map(([refusal, answer]) => ({ mode, args, refusal, answer })),
 )
 
+/** Out of a folder that is empty then, from folder to folder and back, into a folder, and a folder as a whole. */
+const MOVES = [
+  ['a/a', 'a-out'],
+  ['into/into', 'b/into'],
+  ['b/b', 'into/b'],
+  ['root', 'into/root'],
+  ['whole', 'into/whole'],
+  ['full', 'b/full'],
+  ['dir', 'into/dir'],
+] as const
+
 let bench: Bench
 const open: OpenFile[] = []
 beforeEach(async () => {
@@ -107,6 +118,36 @@ describe.runIf(canMount())('bags that new content takes the place of', () => {
     )
     expect(names).toEqual(['folder', ...docs, ...TARGETS.map(({ name }) => elsewhere(name))].sort())
   })
+
+  it.each(CASES)(
+    'stay while what moved elsewhere is not stored there, with $refusal (mode $mode)',
+    async ({ answer, args }) => {
+      const first = await bench.mount('--write-back', '--folder-settle', '100ms')
+      await first.sh(
+        'for n in a b whole into full; do mkdir $n; echo $n >$n/$n; done; echo r >root',
+      )
+      await first.leave()
+      const drive = await bench.mount('--folder-settle', '100ms', ...args)
+      await drive.sh('mkdir empty; mkdir dir; echo dir >dir/dir')
+      expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+      const before = await stored()
+      bench.service.proxy.add({ match: { method: 'POST' }, fault: { answer } })
+      for (const [from, to] of MOVES) await drive.sh(`mv ${from} ${to} 2>/dev/null || true`)
+      await bench.bagfs(['sync', drive.path])
+      expect(await stored()).toEqual(before)
+      expect(bench.service.deletes()).toBe(0)
+      bench.service.proxy.clear()
+      for (const [from, to] of MOVES) {
+        await drive.sh(`[ -e ${from} ] && mv ${from} ${to} || [ -e ${to} ]`)
+      }
+      await bench.bagfs(['outbox', 'retry'])
+      await expect
+        .poll(async () => (await bench.bagfs(['sync', drive.path])).code, { timeout: 60_000 })
+        .toBe(0)
+      expect([...(await stored()).keys()].sort()).toEqual(['a-out', 'b', 'into'])
+    },
+    120_000,
+  )
 
   it('and the file itself stay as they were when a rename is refused, also for programs that write them', async () => {
     const drive = await prepare(MODES.through)

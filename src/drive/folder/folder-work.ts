@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../intents/intent.ts'
+import type { MovedTo, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
-import { collecting, ofPut, publish } from '../../intents/transitions.ts'
+import { collecting, movedAway, ofPut, publish } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import { syncDirectory, writeFileAtomic } from '../../disk/atomic-file.ts'
@@ -74,6 +74,18 @@ export class FolderWork {
   /** Operations so far. */
   get count(): number {
     return this.#journal?.count ?? 0
+  }
+
+  /** Where what is in the folder now is stored: by this intent, once it has so many operations. */
+  get place(): MovedTo {
+    if (this.#id === undefined) throw new DriveError('stale', 'The folder has no changes.')
+    return { id: this.#id, operations: this.count }
+  }
+
+  /** Something moves from here to another place; `begin` was called. On disk when this resolves. */
+  async noteMoved(to: MovedTo): Promise<void> {
+    const { id } = this.place
+    await this.#deps.outbox.update(id, (latest) => movedAway(latest, to), { durable: true })
   }
 
   /** Takes up the changes of an intent; answers those that its base does not have. */

@@ -310,7 +310,7 @@ export class OpenFolder {
   async #empty(put: PutIntent): Promise<void> {
     const { outbox, clock, uploader } = this.#deps
     if (put.replaces.length > 0) {
-      const { name, replaces, deleted, uploaded } = put
+      const { name, replaces, deleted, uploaded, after } = put
       const gone = newDelete({
         id: outbox.nextId(),
         name,
@@ -318,6 +318,7 @@ export class OpenFolder {
         replaces,
         ...(deleted === undefined ? {} : { deleted }),
         ...(uploaded === undefined ? {} : { uploaded }),
+        ...(after === undefined ? {} : { after }),
       })
       await outbox.add(gone, { durable: true })
     }

@@ -1,4 +1,5 @@
 import { DriveError } from '../../domain/errors.ts'
+import type { MovedTo } from '../../intents/intent.ts'
 import type { OpenPath } from '../folder/folders.ts'
 import type { Item } from '../folder/items.ts'
 import type { TreeEntry } from '../folder/journal.ts'
@@ -75,11 +76,11 @@ export class ItemSource implements MoveSource {
     await this.folder.work.begin()
   }
 
-  remove(): Promise<void> {
+  async remove(to: MovedTo): Promise<void> {
     // Content that is still pinned would stay behind.
     this.release()
+    await this.folder.work.noteMoved(to)
     this.folder.names.takeOut(this.item)
-    return Promise.resolve()
   }
 
   release(): void {

@@ -140,7 +140,7 @@ export class Moves {
     try {
       await to.open.names.place(to.item, newName, entries)
       onStep?.('move.placed')
-      await source.remove()
+      await source.remove(to.open.work.place)
       onStep?.('move.removed')
     } catch (error) {
       // What it took the place of cannot come back: then it is at both places.

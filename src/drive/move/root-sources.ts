@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { BagFacts } from '../../domain/record.ts'
+import type { MovedTo } from '../../intents/intent.ts'
 import { holdsRoom } from '../../outbox/failure.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Contents } from '../contents.ts'
@@ -93,8 +94,8 @@ export class RootFileSource implements MoveSource {
     return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, mode, mtimeMs }])
   }
 
-  async remove(): Promise<void> {
-    await this.#deps.changes.unlink(this.#node, { mayBeReplaced: false })
+  async remove(to: MovedTo): Promise<void> {
+    await this.#deps.changes.unlink(this.#node, { mayBeReplaced: false, after: to })
     this.#deps.uploader.kick()
   }
 
@@ -136,10 +137,10 @@ export class RootFolderSource extends ItemSource {
     return Promise.resolve()
   }
 
-  override async remove(): Promise<void> {
+  override async remove(to: MovedTo): Promise<void> {
     this.release()
     const { changes, openFolders, uploader } = this.#deps
-    await changes.unlink(this.#node, { mayBeReplaced: false })
+    await changes.unlink(this.#node, { mayBeReplaced: false, after: to })
     this.folder.folder.letGoOfItems()
     openFolders.detach(this.#node)
     uploader.kick()

@@ -1,3 +1,4 @@
+import type { MovedTo } from '../../intents/intent.ts'
 import type { Item } from '../folder/items.ts'
 import type { TreeEntry } from '../folder/journal.ts'
 import type { OpenFolder } from '../folder/open-folder.ts'
@@ -20,8 +21,8 @@ export interface MoveSource {
   copyTo(dir: string): Promise<void>
   /** What is there now, every content of it copied. The locks are held. */
   finish(): Promise<readonly TreeEntry[]>
-  /** Takes it away from its old place. The locks are held. */
-  remove(): Promise<void>
+  /** Takes it away from its old place; no bag is deleted for that before `to` is stored. The locks are held. */
+  remove(to: MovedTo): Promise<void>
   /** To be called at the end, however it went. */
   release(): void
 }

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
+import type { MovedTo } from '../../intents/intent.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import { sha256OfFile } from '../../disk/file-hash.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -75,7 +76,7 @@ export class MovesToRoot {
         const tree = await source.finish()
         source.check(undefined)
         const target = await this.#checkTarget(newName, true)
-        await writeJournal(dirname(draft.path), tree, this.#deps.clock.now())
+        const operations = await writeJournal(dirname(draft.path), tree, this.#deps.clock.now())
         if (target !== undefined) openFolders.detach(target)
         await this.#put(source, newName, draft.id, {
           content: { from: 'folder' },
@@ -83,7 +84,7 @@ export class MovesToRoot {
           changes: { start: 0 },
         })
         onStep?.('move.placed')
-        await this.#remove(source, draft.id)
+        await this.#remove(source, { id: draft.id, operations })
         onStep?.('move.removed')
       }),
     )
@@ -91,11 +92,11 @@ export class MovesToRoot {
     if (node !== undefined) (await openFolders.folderOf(node)).work.touch()
   }
 
-  async #remove(source: ItemSource, placed: IntentId): Promise<void> {
+  async #remove(source: ItemSource, placed: MovedTo): Promise<void> {
     try {
-      await source.remove()
+      await source.remove(placed)
     } catch (error) {
-      await this.#deps.outbox.remove(placed)
+      await this.#deps.outbox.remove(placed.id)
       throw error
     }
   }
@@ -130,7 +131,7 @@ export class MovesToRoot {
         throw new DriveError('busy', 'The file changed while it was moved, and is at both places.')
       }
       await source.folder.work.begin()
-      await source.remove()
+      await source.remove({ id: put })
     })
     onStep?.('move.removed')
   }
@@ -152,19 +153,23 @@ export class MovesToRoot {
   }
 }
 
-/** The changes that make a new folder what a directory was. */
-async function writeJournal(dir: string, tree: readonly TreeEntry[], atMs: number): Promise<void> {
+/** Writes the changes that make a new folder what a directory was; answers how many operations they are. */
+async function writeJournal(
+  dir: string,
+  tree: readonly TreeEntry[],
+  atMs: number,
+): Promise<number> {
   await syncDirectory(join(dir, 'files'))
+  const trees = byChild(tree)
   const journal = Journal.open(join(dir, 'journal.jsonl'), 0)
   try {
-    for (const [path, entries] of byChild(tree)) {
-      journal.append({ op: 'tree', path, atMs, entries })
-    }
+    for (const [path, entries] of trees) journal.append({ op: 'tree', path, atMs, entries })
     await journal.sync()
   } finally {
     journal.close()
   }
   await syncDirectory(dir)
+  return trees.size
 }
 
 /** A tree as those of what is in its top. */

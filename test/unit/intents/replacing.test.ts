@@ -144,7 +144,9 @@ class Model {
     const left = put.replacedAreDeleted === true ? [] : put.replaces
     const puts = put.supersedes.filter((id) => this.index.get(id) !== undefined)
     const bags = [...left, ...own]
-    this.index.set(inheriting(to, { bags, puts, deleted: put.deleted ?? [], uploaded: [] }))
+    this.index.set(
+      inheriting(to, { bags, puts, deleted: put.deleted ?? [], uploaded: [], after: [] }),
+    )
     this.index.delete(put.id)
   }
 
