@@ -11,22 +11,37 @@ const layers = {
   namespace: ['intents', 'service', 'state', 'disk', 'domain'],
   outbox: ['intents', 'service', 'state', 'disk', 'domain'],
   content: ['service', 'state', 'disk', 'domain'],
-  folder: ['service', 'state', 'disk', 'domain'],
-  drive: [
-    'intents',
-    'namespace',
-    'outbox',
-    'content',
-    'folder',
-    'service',
-    'state',
-    'disk',
-    'domain',
-  ],
+  zip: ['service', 'state', 'disk', 'domain'],
+  drive: ['intents', 'namespace', 'outbox', 'content', 'zip', 'service', 'state', 'disk', 'domain'],
   kernel: ['drive', 'disk', 'domain'],
   control: ['drive', 'intents', 'outbox', 'content', 'namespace', 'state', 'disk', 'domain'],
   'local-service': ['service', 'disk', 'domain'],
   config: ['disk', 'domain'],
+  mount: [
+    'kernel',
+    'control',
+    'drive',
+    'namespace',
+    'outbox',
+    'content',
+    'zip',
+    'intents',
+    'service',
+    'state',
+    'config',
+    'disk',
+    'domain',
+  ],
+}
+
+/** The same for the folders of src/drive; what lies beside them (`drive.ts`, `assemble.ts`) may import all of them. */
+const rooms = {
+  space: [],
+  tree: ['space'],
+  root: ['tree', 'space'],
+  folders: ['root', 'tree', 'space'],
+  moves: ['folders', 'root', 'tree', 'space'],
+  virtual: ['root', 'tree'],
 }
 
 /** Packages that only one folder may import. */
@@ -39,8 +54,8 @@ const doors = {
   commander: 'cli',
   'cli-progress': 'cli',
   pino: 'cli',
-  archiver: 'folder',
-  unzipper: 'folder',
+  archiver: 'zip',
+  unzipper: 'zip',
   'classic-level': 'state',
 }
 
@@ -52,6 +67,15 @@ module.exports = {
       severity: 'error',
       from: { path: `^src/${folder}/` },
       to: { path: '^src/', pathNot: `^src/(${[folder, ...allowed].join('|')})/` },
+    })),
+    ...Object.entries(rooms).map(([room, allowed]) => ({
+      name: `drive-${room}-points-down`,
+      severity: 'error',
+      from: { path: `^src/drive/${room}/` },
+      to: {
+        path: '^src/drive/',
+        pathNot: `^src/drive/(settings\\.ts$|(${[room, ...allowed].join('|')})/)`,
+      },
     })),
     {
       name: 'local-service-knows-only-the-wire',

@@ -30,6 +30,7 @@ export default tseslint.config(
         { allowConstantLoopConditions: true },
       ],
       'no-console': 'error',
+      'no-duplicate-imports': ['error', { allowSeparateTypeImports: true }],
       eqeqeq: 'error',
       complexity: ['error', 12],
       'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],

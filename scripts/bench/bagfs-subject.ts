@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { HEAP_ARGUMENTS } from '../../src/cli/tune-heap.ts'
+import { HEAP_ARGUMENTS } from '../../src/mount/tune-heap.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { BagId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
-import type { DriveService } from '../../src/service/drive-service.ts'
+import type { StorageService } from '../../src/service/storage-service.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
 import { until, type Processes, type Running } from './processes.ts'
 import { readWhole } from './read-whole.ts'
@@ -46,7 +46,7 @@ export class BagfsSubject implements Subject {
   readonly #dataDir: string
   readonly #bags = new Map<string, BagId>()
   #server: Running | undefined
-  #service: DriveService | undefined
+  #service: StorageService | undefined
   #url = ''
   #stateDir: string
 

@@ -1,5 +1,13 @@
-import { constants as fsConstants, closeSync, openSync, readSync, readFileSync } from 'node:fs'
-import { renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  constants as fsConstants,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { get } from 'node:http'
 import { join } from 'node:path'
 import Fuse from 'fuse-native'

@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { HEAP_ARGUMENTS } from '../../src/cli/tune-heap.ts'
+import { HEAP_ARGUMENTS } from '../../src/mount/tune-heap.ts'
 import type { BareFile } from './bare-drive.ts'
 import { BagfsSubject, type Places } from './bagfs-subject.ts'
 import type { Processes } from './processes.ts'

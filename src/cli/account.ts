@@ -4,7 +4,7 @@ import { readToken } from '../config/token.ts'
 import { systemClock } from '../domain/clock.ts'
 import { isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { DriveService } from '../service/drive-service.ts'
+import type { StorageService } from '../service/storage-service.ts'
 import { createHttpService } from '../service/http-service.ts'
 import type { CommandContext } from './context.ts'
 import { createLogger } from './logging.ts'
@@ -17,7 +17,7 @@ export interface AccountFlags {
 }
 
 export interface AccountAccess {
-  readonly service: DriveService
+  readonly service: StorageService
   readonly log: Logger
   /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal

@@ -1,7 +1,7 @@
 import type { Belief } from '../content/belief.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { Download } from '../service/drive-service.ts'
+import type { Download } from '../service/storage-service.ts'
 import type { AccountAccess } from './account.ts'
 
 /**
@@ -33,7 +33,7 @@ function isBelieved(download: Download, belief: Belief): boolean {
   }
 }
 
-/** Rejects when a body that ended at `length` is not all of the content, as far as anybody can tell. */
+/** Rejects when a body that ended at `length` is known not to be all of the content. */
 export function checkEnd(download: Download, length: number, belief: Belief): void {
   const { totalLength } = download
   if (totalLength === undefined && !belief.cameWhole(length, download)) throw belief.doubtOf(length)

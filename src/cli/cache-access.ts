@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { askStatus, askToClearCache, askToVerify } from '../control/client.ts'
-import type { DriveStatus, ToldReport } from '../control/protocol.ts'
+import type { DriveStatus, WireReport } from '../control/protocol.ts'
 import { BagCache } from '../content/bag-cache.ts'
 import { verifyCache } from '../content/verify.ts'
 import { systemClock } from '../domain/clock.ts'
@@ -15,7 +15,7 @@ export interface CacheAccess {
   /** `maxBytes` is unknown while no drive is mounted: the limit is a mount's. */
   stats(): Promise<Omit<DriveStatus['cache'], 'maxBytes'> & { readonly maxBytes?: number }>
   clear(): Promise<void>
-  verify(onProgress: (checked: number) => void): Promise<ToldReport>
+  verify(onProgress: (checked: number) => void): Promise<WireReport>
 }
 
 /** Gives `task` the cache: that of a running drive, or the one on disk under the lock of its directory. */

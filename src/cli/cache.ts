@@ -1,5 +1,5 @@
 import type { Command } from '@commander-js/extra-typings'
-import type { ToldReport } from '../control/protocol.ts'
+import type { WireReport } from '../control/protocol.ts'
 import { DriveError } from '../domain/errors.ts'
 import { withCache, type CacheAccess } from './cache-access.ts'
 import type { CommandContext } from './context.ts'
@@ -12,7 +12,7 @@ import {
 } from './drive-places.ts'
 import { createLogger } from './logging.ts'
 import type { Output } from './output.ts'
-import { describeCache } from './status-words.ts'
+import { describeCache } from '../mount/status-words.ts'
 
 const VERBS = ['stats', 'verify', 'clear'] as const
 
@@ -64,7 +64,7 @@ const DO: Readonly<Record<(typeof VERBS)[number], (cache: CacheAccess) => Promis
 }
 
 /** `12 good, 3 without a known sum, 1 bad: they are downloaded again when read: 1a2b...` */
-function describeReport({ good, unknown, bad, unreadable }: ToldReport): string {
+function describeReport({ good, unknown, bad, unreadable }: WireReport): string {
   const parts = [`${good} good`]
   if (unknown > 0) parts.push(`${unknown} without a known sum`)
   if (bad.length > 0) {

@@ -4,7 +4,7 @@ import type { Command } from '@commander-js/extra-typings'
 import { systemClock } from '../domain/clock.ts'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { silentLogger } from '../domain/logger.ts'
-import type { DriveService } from '../service/drive-service.ts'
+import type { StorageService } from '../service/storage-service.ts'
 import { createHttpService } from '../service/http-service.ts'
 import type { CommandContext } from './context.ts'
 import type { MountJob, ServiceChoice } from './mount-job.ts'
@@ -93,7 +93,7 @@ async function putSamples(choice: ServiceChoice, demoDir: string): Promise<void>
   }
 }
 
-async function uploadSamples(service: DriveService, demoDir: string): Promise<void> {
+async function uploadSamples(service: StorageService, demoDir: string): Promise<void> {
   const directory = join(demoDir, 'samples')
   await mkdir(directory, { recursive: true })
   const { files, folders } = await writeSampleFiles(directory)

@@ -32,9 +32,22 @@ export const stateDirOption = (): Option<'--state-dir <dir>'> =>
 
 /** Drives that are mounted and answer. */
 export async function findLiveDrives(): Promise<readonly LiveDrive[]> {
-  const known = await new DriveRegistry(findRuntimeDir()).list()
-  const asked = await Promise.all(known.map(async (drive) => asLive(drive)))
-  return asked.filter((drive) => drive !== undefined)
+  return (await findDrives()).live
+}
+
+/** Drives that answer, and those that do not although they never left; of all mountpoints, or of one. */
+export async function findDrives(mountpoint?: string): Promise<{
+  readonly live: readonly LiveDrive[]
+  readonly dead: readonly RunningDrive[]
+}> {
+  const registry = new DriveRegistry(findRuntimeDir())
+  const all = await registry.list()
+  const known = all.filter((drive) => drive.mountpoint === (mountpoint ?? drive.mountpoint))
+  const answered = await Promise.all(known.map(async (drive) => asLive(drive)))
+  return {
+    live: answered.filter((drive) => drive !== undefined),
+    dead: known.filter((_, index) => answered[index] === undefined),
+  }
 }
 
 /** The drive mounted at a path; rejects `usage` when there is none that answers. */
@@ -42,10 +55,12 @@ export async function findLiveDrive(path: string): Promise<LiveDrive> {
   const mountpoint = await absoluteMountpoint(path)
   const known = await new DriveRegistry(findRuntimeDir()).find(mountpoint)
   const live = known && (await asLive(known))
-  if (live === undefined) {
-    throw new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`)
-  }
+  if (live === undefined) throw noDrive(mountpoint)
   return live
+}
+
+export function noDrive(mountpoint: string): DriveError {
+  return new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`)
 }
 
 async function asLive(drive: RunningDrive): Promise<LiveDrive | undefined> {
@@ -54,7 +69,7 @@ async function asLive(drive: RunningDrive): Promise<LiveDrive | undefined> {
 }
 
 /**
- * All accounts that flags mean: one mounted drive, those of a state directory, or (without flags)
+ * All accounts that flags mean: one mounted drive, or those of a state directory. Without flags,
  * those of the default state directory and every drive that is mounted.
  */
 export async function findPlaces(flags: PlaceFlags): Promise<readonly DrivePlace[]> {
@@ -80,8 +95,10 @@ async function accountDirs(
   { mustExist }: { readonly mustExist: boolean },
 ): Promise<readonly string[]> {
   try {
-    const entries = await readdir(root, { withFileTypes: true })
-    const dirs = entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(root, name))
+    const dirents = await readdir(root, { withFileTypes: true })
+    const dirs = dirents
+      .filter((dirent) => dirent.isDirectory())
+      .map(({ name }) => join(root, name))
     const isAccount = await Promise.all(dirs.map(holdsOutbox))
     return dirs.filter((_, index) => isAccount[index])
   } catch (error) {
@@ -96,14 +113,24 @@ async function holdsOutbox(dir: string): Promise<boolean> {
 }
 
 /** A path with its links resolved, without touching what is mounted on it, which may be dead. */
-export async function absoluteMountpoint(path: string): Promise<string> {
+export function absoluteMountpoint(path: string): Promise<string> {
+  return absolutePath(path, 'usage')
+}
+
+async function absolutePath(path: string, missing: 'usage' | 'not-found'): Promise<string> {
   const full = resolve(path)
   try {
     return await followLinks(full)
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw fromFileSystem(error, `Looking at ${full}`)
-    throw new DriveError('usage', `${full} does not exist.`)
+    if (!isMissing(error)) throw fromFileSystem(error, `Looking at ${full}`)
+    throw new DriveError(missing, `${full} does not exist.`)
   }
+}
+
+/** True where a path leads to nothing: it is not there, or goes on behind a file. */
+export function isMissing(error: unknown): boolean {
+  const code = systemErrorCode(error)
+  return code === 'ENOENT' || code === 'ENOTDIR'
 }
 
 /** Links that lead to one another end where the kernel gives up, too. */
@@ -125,7 +152,7 @@ async function followLinks(path: string, linksLeft = MOST_LINKS): Promise<string
 export async function findDriveOf(
   path: string,
 ): Promise<{ readonly drive: LiveDrive; readonly name: string | undefined }> {
-  const full = await absoluteMountpoint(path)
+  const full = await absolutePath(path, 'not-found')
   const known = await new DriveRegistry(findRuntimeDir()).list()
   const around = known.filter(({ mountpoint }) => `${full}/`.startsWith(`${mountpoint}/`))
   // Only drives around the path are asked: another one may hang, or be of another version.

@@ -52,12 +52,12 @@ function receiveJob(): Promise<MountJob> {
   })
 }
 
-/** Nobody listens any more once the drive was ready; its log then has the error. */
+/** The starting process has gone once the drive was ready; the log then has the error. */
 function report(message: MountReport, onSent = (): void => undefined): void {
   const sent = (): void => {
     onSent()
   }
-  // Who waits may end at this moment: that is heard as a disconnect.
+  // The starting process may end at this moment, which shows as a disconnect.
   if (process.connected) process.send?.(message, undefined, undefined, sent)
   else sent()
 }

@@ -1,7 +1,7 @@
 import { formatSize } from '../config/sizes.ts'
 import type { Output } from './output.ts'
-import { toPrintable } from './printable.ts'
-import type { LeavingProgress } from './running-drive.ts'
+import { toPrintable } from '../domain/printable.ts'
+import type { LeavingProgress } from '../mount/running-drive.ts'
 
 export interface LeavingLine {
   readonly show: (progress: LeavingProgress) => void

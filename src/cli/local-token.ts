@@ -26,7 +26,7 @@ export async function keepLocalToken(
   return { token: await readTokenFile(path, warn), path, isNew }
 }
 
-/** Written aside and linked into place, so that nobody ever reads half a token or replaces one. */
+/** Written aside and linked into place, so that no process reads half a token or replaces one. */
 async function makeTokenFile(dataDir: string, path: string): Promise<boolean> {
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   try {

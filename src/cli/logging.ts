@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import type { LogLevel } from '../config/options.ts'
 import type { Logger } from '../domain/logger.ts'
-import { toPrintable } from './printable.ts'
+import { toPrintable } from '../domain/printable.ts'
 
 export interface LogSettings {
   readonly level: LogLevel

@@ -31,7 +31,7 @@ function toJson(record: BagRecord): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Names come last: nobody knows how wide a terminal draws them. */
+/** Names come last: how wide a terminal draws them is not known. */
 function toTable(records: readonly BagRecord[]): readonly string[] {
   const rows = records.map(({ name, size, uploadedAtMs, bagId }) => ({
     size: size === undefined ? '?' : formatSize(size),

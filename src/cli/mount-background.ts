@@ -5,7 +5,7 @@ import { DriveError } from '../domain/errors.ts'
 import type { CommandFailure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
 import { openMountLog } from './mount-log.ts'
-import { HEAP_ARGUMENTS } from './tune-heap.ts'
+import { HEAP_ARGUMENTS } from '../mount/tune-heap.ts'
 
 /** The hidden command of the process that runs a background mount. */
 export const DRIVE_PROCESS_COMMAND = 'drive-process'
@@ -32,7 +32,7 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
   try {
     const child = spawn(
       process.execPath,
-      // The mountpoint is for people who look at the list of processes.
+      // The mountpoint shows in the list of processes.
       [...HEAP_ARGUMENTS, ...process.execArgv, mainPath(), DRIVE_PROCESS_COMMAND, mountpoint],
       {
         detached: true,

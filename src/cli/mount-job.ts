@@ -1,6 +1,6 @@
 import type { MountSettings } from '../config/mount-settings.ts'
 import type { LogSettings } from './logging.ts'
-import type { RunDrive, RunDriveDeps } from './running-drive.ts'
+import type { RunDrive, RunDriveDeps } from '../mount/running-drive.ts'
 
 /** Which service a mount talks to: an account somewhere, or the embedded one with its data here. */
 export type ServiceChoice =
@@ -22,7 +22,7 @@ export interface MountJob {
 /** Runs a mount, with the embedded service beside it when it is a local one; resolves when it is unmounted. */
 export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<void> {
   // Loads the FUSE library: only a mount may fail where there is none.
-  const { runDrive } = await import('./run-drive.ts')
+  const { runDrive } = await import('../mount/run-drive.ts')
   const { service } = job
   if (service.kind === 'account') {
     const { url, token, tokenFile } = service

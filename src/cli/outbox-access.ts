@@ -2,7 +2,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { askContent, askOutbox, askStatus } from '../control/client.ts'
-import type { DriveStatus, ToldItem } from '../control/protocol.ts'
+import type { DriveStatus, WireItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -10,18 +10,18 @@ import { discardIntents } from '../outbox/discard.ts'
 import { chooseItems, listItems } from '../outbox/items.ts'
 import { Outbox } from '../outbox/outbox.ts'
 import { withoutFailure } from '../intents/transitions.ts'
-import { readOutbox, type StoredOutbox } from '../outbox/stored-outbox.ts'
+import { readOutbox, type OutboxOnDisk } from '../outbox/read-outbox.ts'
 import { acquireLock, type StateLock } from '../state/lock.ts'
 import type { DrivePlace } from './drive-places.ts'
 
 /** The outbox of one account, as `bagfs outbox` uses it. Ids may be names. */
 export interface OutboxAccess {
-  list(): Promise<readonly ToldItem[]>
+  list(): Promise<readonly WireItem[]>
   /** Directories of changes that could not be read. */
   damaged(): Promise<readonly string[]>
   /** All that failed, without ids. */
-  retry(ids: readonly string[]): Promise<readonly ToldItem[]>
-  discard(ids: readonly string[]): Promise<readonly ToldItem[]>
+  retry(ids: readonly string[]): Promise<readonly WireItem[]>
+  discard(ids: readonly string[]): Promise<readonly WireItem[]>
   content(id: string): Promise<Readable>
 }
 
@@ -103,7 +103,7 @@ async function lockOrFull(stateDir: string): Promise<StateLock | undefined> {
   }
 }
 
-async function openStaged(outbox: StoredOutbox, wanted: string): Promise<Readable> {
+async function openStaged(outbox: OutboxOnDisk, wanted: string): Promise<Readable> {
   const [item] = chooseItems(listItems(outbox.intents), [wanted])
   const intent = outbox.intents.find(({ id }) => id === item?.id)
   if (intent?.kind === 'put' && intent.content.from === 'staged') {

@@ -2,7 +2,7 @@ import { open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from '@commander-js/extra-typings'
-import type { ToldItem } from '../control/protocol.ts'
+import type { WireItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { encodeName } from '../domain/names.ts'
@@ -18,7 +18,7 @@ import {
 import { createLogger } from './logging.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
-import { describeDamaged, describeItem } from './status-words.ts'
+import { describeDamaged, describeItem } from '../mount/status-words.ts'
 
 type Verb = (typeof VERBS)[number]
 
@@ -29,9 +29,9 @@ interface Flags extends PlaceFlags {
 }
 
 /** What one outbox holds. */
-interface HeldItems {
+interface PlaceItems {
   readonly place: string
-  readonly items: readonly ToldItem[]
+  readonly items: readonly WireItem[]
   readonly damaged: readonly string[]
 }
 
@@ -74,7 +74,7 @@ class OutboxCommand {
   }
 
   async #list(places: readonly DrivePlace[], ids: readonly string[]): Promise<void> {
-    const listed: HeldItems[] = []
+    const listed: PlaceItems[] = []
     for (const place of places) {
       const { items, damaged } = await this.#with(place, async (outbox) => ({
         items: (await outbox.list()).filter(isMeantBy(ids)),
@@ -89,7 +89,7 @@ class OutboxCommand {
     else for (const each of listed) this.#print(each)
   }
 
-  #print({ place, items, damaged }: HeldItems): void {
+  #print({ place, items, damaged }: PlaceItems): void {
     if (items.length + damaged.length === 0) return
     this.#output.line(`${place}:`)
     const now = systemClock.now()
@@ -129,7 +129,7 @@ class OutboxCommand {
   async #do(
     verb: Exclude<Verb, 'list'>,
     outbox: OutboxAccess,
-    items: readonly ToldItem[],
+    items: readonly WireItem[],
   ): Promise<void> {
     const ids = items.map(({ id }) => id)
     if (ids.length === 0) return
@@ -146,7 +146,7 @@ class OutboxCommand {
   }
 
   /** One that cannot be saved keeps no other from it. */
-  async #saveAll(outbox: OutboxAccess, items: readonly ToldItem[]): Promise<void> {
+  async #saveAll(outbox: OutboxAccess, items: readonly WireItem[]): Promise<void> {
     const failures: DriveError[] = []
     for (const item of items) {
       try {
@@ -165,7 +165,7 @@ class OutboxCommand {
     })
   }
 
-  async #save(outbox: OutboxAccess, item: ToldItem): Promise<void> {
+  async #save(outbox: OutboxAccess, item: WireItem): Promise<void> {
     const name = encodeName(item.name)
     const path = join(
       resolve(this.#flags.to ?? '.'),
@@ -207,7 +207,7 @@ async function openNew(path: string) {
   }
 }
 
-function isMeantBy(ids: readonly string[]): (item: ToldItem) => boolean {
+function isMeantBy(ids: readonly string[]): (item: WireItem) => boolean {
   return ({ id, name }) => ids.length === 0 || ids.includes(id) || ids.includes(name)
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
 import { systemErrorCode } from '../domain/errors.ts'
-import { toPrintable, toPrintableJson } from './printable.ts'
+import { toPrintable, toPrintableJson } from '../domain/printable.ts'
 
 export interface OutputStreams {
   readonly stdout: Writable
@@ -18,8 +18,8 @@ export class Output {
     streams.stdout.on('error', (error) => {
       this.#onStdoutError(error)
     })
-    // Nobody reads it any more (`2>&1 | head`, a closed terminal), or the disk of the log is full. A drive
-    // must not die of that: what could not be said is lost, and the next words are tried again.
+    // Its reader has gone (`2>&1 | head`, a closed terminal), or the disk of the log is full. A
+    // drive must not die of that. The lost words stay lost, and the next ones are tried again.
     streams.stderr.on('error', () => undefined)
   }
 
@@ -56,7 +56,7 @@ export class Output {
     return length
   }
 
-  /** Resolves when everything is written, or nobody reads it any more. */
+  /** Resolves when everything is written, or its reader has gone. */
   async flush(): Promise<void> {
     const { stdout, stderr } = this.#streams
     await Promise.all([written(stdout), written(stderr)])

@@ -1,8 +1,8 @@
 import { lstat, readdir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromFileSystem } from '../domain/errors.ts'
-import type { PlanItem } from '../folder/plan.ts'
-import { writeArchive } from '../folder/write.ts'
+import type { PlanItem } from '../zip/plan.ts'
+import { writeArchive } from '../zip/write.ts'
 
 export interface ZipOptions {
   readonly signal?: AbortSignal

@@ -2,7 +2,7 @@ import cliProgress from 'cli-progress'
 import type { SingleBar } from 'cli-progress'
 import { formatSize } from '../config/sizes.ts'
 import type { Output } from './output.ts'
-import { toPrintable } from './printable.ts'
+import { toPrintable } from '../domain/printable.ts'
 
 /** Called with the bytes moved so far. */
 export type ProgressListener = (bytes: number) => void

@@ -43,7 +43,10 @@ export async function saveDownload(
 
 /** The listing is all that a command knows of a bag. */
 export function beliefIn(size: number | undefined): Belief {
-  return new Belief(() => ({ ours: undefined, told: size === undefined ? [] : [size] }))
+  return new Belief(() => ({
+    uploadedLength: undefined,
+    possibleLengths: size === undefined ? [] : [size],
+  }))
 }
 
 async function fill(

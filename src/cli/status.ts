@@ -1,8 +1,11 @@
 import type { Command } from '@commander-js/extra-typings'
+import type { DriveStatus } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { CommandContext } from './context.ts'
-import { findLiveDrive, findLiveDrives } from './drive-places.ts'
-import { describeStatus } from './status-words.ts'
+import { describeDead, findRemains, type DeadDrive } from './dead-drives.ts'
+import { absoluteMountpoint, findDrives, noDrive } from './drive-places.ts'
+import type { Output } from './output.ts'
+import { describeStatus } from '../mount/status-words.ts'
 
 /** Adds `bagfs status`. */
 export function addStatus(program: Command, { output }: CommandContext): void {
@@ -11,22 +14,41 @@ export function addStatus(program: Command, { output }: CommandContext): void {
     .description('tell how mounted drives are; fails (1) when something could not be stored')
     .argument('[mountpoint]', 'one drive (default: all)')
     .option('--json', 'print JSON')
-    .action(async (mountpoint, { json = false }) => {
-      const drives =
-        mountpoint === undefined ? await findLiveDrives() : [await findLiveDrive(mountpoint)]
-      const all = drives.map(({ status }) => status)
-      if (json) output.json(mountpoint === undefined ? all : all[0])
-      else if (all.length === 0) output.note('No drive is mounted.')
-      else printText(output, all)
-      const hasFailed = all.some(({ outbox }) => outbox.some((item) => item.failure !== undefined))
-      if (hasFailed) process.exitCode = 1
+    .action(async (path, { json = false }) => {
+      const mountpoint = path === undefined ? undefined : await absoluteMountpoint(path)
+      const { live, dead } = await findDrives(mountpoint)
+      const remains = await findRemains(dead)
+      if (mountpoint !== undefined && live.length + remains.length === 0) throw noDrive(mountpoint)
+      const all = live.map(({ status }) => status)
+      if (json) tellJson(output, all, remains, { one: mountpoint !== undefined })
+      else tell(output, all, remains)
+      if (remains.length > 0 || all.some(hasFailed)) process.exitCode = 1
     })
 }
 
-function printText(
-  output: CommandContext['output'],
-  all: readonly Parameters<typeof describeStatus>[0][],
+function tell(output: Output, all: readonly DriveStatus[], remains: readonly DeadDrive[]): void {
+  const now = systemClock.now()
+  const texts = [
+    ...all.map((status) => describeStatus(status, now).trimEnd()),
+    ...remains.map((drive) => describeDead(drive, now)),
+  ]
+  if (texts.length === 0) output.note('No drive is mounted.')
+  else for (const line of texts.join('\n\n').split('\n')) output.line(line)
+}
+
+/** Drives that do not answer have no status: of these it is said only that there are some. */
+function tellJson(
+  output: Output,
+  all: readonly DriveStatus[],
+  remains: readonly DeadDrive[],
+  { one }: { readonly one: boolean },
 ): void {
-  const texts = all.map((status) => describeStatus(status, systemClock.now()).trimEnd())
-  for (const line of texts.join('\n\n').split('\n')) output.line(line)
+  const [first] = all
+  if (!one) output.json(all)
+  else if (first !== undefined) output.json(first)
+  for (const drive of remains) output.note(describeDead(drive, systemClock.now()))
+}
+
+function hasFailed({ outbox }: DriveStatus): boolean {
+  return outbox.some(({ failure }) => failure !== undefined)
 }

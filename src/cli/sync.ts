@@ -1,8 +1,12 @@
+import { lstat } from 'node:fs/promises'
 import type { Command } from '@commander-js/extra-typings'
 import { askToSync } from '../control/client.ts'
-import type { ToldItem } from '../control/protocol.ts'
+import type { WireItem } from '../control/protocol.ts'
+import { systemClock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { CommandContext } from './context.ts'
-import { findDriveOf, findLiveDrives, type LiveDrive } from './drive-places.ts'
+import { describeDead, findRemains, isOwing } from './dead-drives.ts'
+import { findDriveOf, findDrives, isMissing, type LiveDrive } from './drive-places.ts'
 import type { Output } from './output.ts'
 
 /** Adds `bagfs sync`. */
@@ -13,19 +17,37 @@ export function addSync(program: Command, { output }: CommandContext): void {
     .argument('[path]', 'a drive, or a file or folder in one (default: all drives)')
     .action(async (path) => {
       const found = path === undefined ? undefined : await findDriveOf(path)
-      const drives = found === undefined ? await findLiveDrives() : [found.drive]
-      const left: ToldItem[] = []
-      for (const drive of drives) left.push(...(await sync(output, drive, found?.name)))
+      if (path !== undefined && found !== undefined) await mustBeThere(path, found)
+      const { live, dead } =
+        found === undefined ? await findDrives() : { live: [found.drive], dead: [] }
+      const left: WireItem[] = []
+      for (const drive of live) left.push(...(await sync(output, drive, found?.name)))
       for (const { name, state } of left) output.note(`bagfs: ${name}: ${state}`)
-      if (left.length > 0) process.exitCode = 1
+      const owing = (await findRemains(dead)).filter(isOwing)
+      for (const drive of owing) output.note(describeDead(drive, systemClock.now()))
+      if (left.length + owing.length > 0) process.exitCode = 1
     })
+}
+
+/** What was deleted may be there no more, and its delete still waits. */
+async function mustBeThere(
+  path: string,
+  { drive, name }: { readonly drive: LiveDrive; readonly name: string | undefined },
+): Promise<void> {
+  if (drive.status.outbox.some((item) => item.name === name)) return
+  try {
+    await lstat(path)
+  } catch (error) {
+    if (!isMissing(error)) return
+    throw new DriveError('not-found', `${path} does not exist.`)
+  }
 }
 
 async function sync(
   output: Output,
   drive: LiveDrive,
   name: string | undefined,
-): Promise<readonly ToldItem[]> {
+): Promise<readonly WireItem[]> {
   let shown = 0
   const onTerminal = output.terminal !== undefined
   try {

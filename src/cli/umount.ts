@@ -7,14 +7,15 @@ import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import { unmountPath } from '../kernel/unmount.ts'
 import { listItems } from '../outbox/items.ts'
-import { readOutbox } from '../outbox/stored-outbox.ts'
+import { readOutbox } from '../outbox/read-outbox.ts'
 import type { CommandContext } from './context.ts'
 import { absoluteMountpoint } from './drive-places.ts'
 import { createLeavingLine } from './leaving-line.ts'
 import { findMount } from '../disk/find-mount.ts'
+import type { Mount } from '../disk/mountinfo.ts'
 import type { Output } from './output.ts'
 import { hasEnded } from './process-end.ts'
-import { isOwed } from './status-words.ts'
+import { isOwed } from '../mount/status-words.ts'
 
 /** More than the process of a drive takes when something in it does not end (releases.ts, main.ts). */
 const LONGEST_END_MS = 25_000
@@ -42,7 +43,7 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
       ? 'dead'
       : await askToLeave(drive.socketPath, { now, onProgress: line.show }).finally(line.end)
   if (drive !== undefined && typeof answer === 'object') {
-    // Who asks for --now knows that changes may be kept.
+    // With --now, kept changes are no failure.
     if (answer.kept > 0) tellKept(output, keptNote(answer.kept), { isFailure: !now })
     await waitForEnd(output, drive.pid)
     return
@@ -71,8 +72,19 @@ async function waitForEnd(output: Output, pid: number): Promise<void> {
 async function unmountDead(mountpoint: string, now: boolean): Promise<boolean> {
   const mount = await findMount(mountpoint)
   if (mount?.type !== 'fuse.bagfs') return false
+  if (!isOurs(mount)) {
+    throw new DriveError('forbidden', `The drive at ${mountpoint} belongs to another user.`, {
+      hint: 'That user or root can unmount it.',
+    })
+  }
   await unmountPath(mountpoint, { lazy: now })
   return true
+}
+
+/** True when this user may unmount it. */
+function isOurs({ uid }: Mount): boolean {
+  const me = process.getuid?.() ?? 0
+  return me === 0 || uid === undefined || uid === me
 }
 
 /** Changes in the outbox of a drive that ended; of one that nothing is known of, none. */

@@ -4,17 +4,17 @@ import { freeBytesOf } from '../content/cache-space.ts'
 import { RoomMeter } from '../content/room-meter.ts'
 import type { DriveError } from '../domain/errors.ts'
 import { fromFileSystem, isDriveError } from '../domain/errors.ts'
-import { openArchive } from '../folder/archive.ts'
-import type { Archive } from '../folder/archive.ts'
-import { openEntry } from '../folder/content.ts'
-import { settleLinks } from '../folder/links.ts'
-import { refuseOverlaps } from '../folder/overlap.ts'
-import { fileSource } from '../folder/source.ts'
-import { SparseWriter } from '../folder/sparse-file.ts'
-import type { MakeRoom } from '../folder/sparse-file.ts'
-import type { StoredEntry } from '../folder/stored-content.ts'
-import { pathOf, walkTree } from '../folder/tree.ts'
-import type { DirectoryNode, LeafNode } from '../folder/tree.ts'
+import { openArchive } from '../zip/archive.ts'
+import type { Archive } from '../zip/archive.ts'
+import { openMember } from '../zip/content.ts'
+import { readLinkTargets } from '../zip/links.ts'
+import { refuseOverlaps } from '../zip/overlap.ts'
+import { fileSource } from '../zip/source.ts'
+import { SparseWriter } from '../zip/sparse-file.ts'
+import type { MakeRoom } from '../zip/sparse-file.ts'
+import type { UncompressedContent } from '../zip/uncompressed-content.ts'
+import { pathOf, walkTree } from '../zip/tree.ts'
+import type { DirectoryNode, LeafNode } from '../zip/tree.ts'
 
 /** Five million files at least. */
 const MAX_TREE_BYTES = 2 * 1024 * 1024 * 1024
@@ -72,7 +72,7 @@ async function unpackTree(
   const { mask, signal } = settings
   const directories: DirectoryNode[] = []
   const links: LeafNode[] = []
-  await settleLinks(archive, walkTree(archive.root), signal)
+  await readLinkTargets(archive, walkTree(archive.root), signal)
   for (const node of walkTree(archive.root)) {
     const path = join(target, pathOf(node))
     if (node.type === 'directory') {
@@ -118,13 +118,13 @@ async function unpackFile(
   path: string,
   { signal, makeRoom }: UnpackSettings,
 ): Promise<void> {
-  const content = await openEntry(archive, node, signal)
+  const content = await openMember(archive, node, signal)
   if (content.kind === 'deflated') await content.inflateTo(path, { signal, makeRoom })
-  else await copyStored(content, path, { signal, makeRoom })
+  else await copyUncompressed(content, path, { signal, makeRoom })
 }
 
-async function copyStored(
-  content: StoredEntry,
+async function copyUncompressed(
+  content: UncompressedContent,
   path: string,
   { signal, makeRoom }: Pick<UnpackSettings, 'signal' | 'makeRoom'>,
 ): Promise<void> {

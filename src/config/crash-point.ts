@@ -9,8 +9,8 @@ export interface CrashPoint {
 const FORMAT = /^(?<step>[a-z]+\.[a-z]+)(?::(?<passing>[1-9]\d{0,5}))?$/
 
 /**
- * Reads `BAGFS_CRASH_AT=<step>[:<n>]` (steps: src/outbox/steps.ts), which tests set and nobody else.
- * A step that does not exist kills nothing. Throws `usage` for what is no crash point.
+ * Reads `BAGFS_CRASH_AT=<step>[:<n>]` (steps: src/outbox/steps.ts), which only tests set. A step
+ * that does not exist kills nothing. Throws `usage` for what is no crash point.
  */
 export function readCrashPoint(
   variables: Readonly<Record<string, string | undefined>> = process.env,

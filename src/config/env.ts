@@ -14,8 +14,8 @@ type Variables = Readonly<Record<string, string | undefined>>
 const TOKEN_VARIABLES: readonly string[] = ['BAGFS_TOKEN', 'OPENFILES_API_TOKEN']
 
 /**
- * As `readEnvironment`, and takes the token out of it: every program that this process starts inherits
- * what is left, and a drive of its own gets the token by a safer way.
+ * As `readEnvironment`, and takes the token out of it. Every program that this process starts
+ * inherits what is left, and a drive of its own gets the token by a safer way.
  */
 export function takeEnvironment(variables: NodeJS.ProcessEnv = process.env): Environment {
   const environment = readEnvironment(variables)

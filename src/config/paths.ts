@@ -2,7 +2,7 @@ import { isAbsolute, join } from 'node:path'
 import envPaths from 'env-paths'
 import { DriveError } from '../domain/errors.ts'
 
-/** Where bagfs keeps things when nobody says otherwise. All paths are absolute. */
+/** Where bagfs keeps things unless an option says otherwise. All paths are absolute. */
 export interface DefaultPaths {
   /** Root of the state directories: `~/.local/state/bagfs` on Linux (`XDG_STATE_HOME`). */
   readonly stateDir: string

@@ -8,7 +8,8 @@ const HINT = 'Set XDG_RUNTIME_DIR to a directory of your own, or unset it.'
 
 /**
  * Directory for what lives as long as a running drive: `$XDG_RUNTIME_DIR/bagfs`, else a private one
- * under the temporary directory. Made when missing; refused (`usage`) when it is somebody else's.
+ * under the temporary directory. Made when missing; refused (`usage`) when it belongs to another
+ * user.
  */
 export function findRuntimeDir(
   variables: Readonly<Record<string, string | undefined>> = process.env,

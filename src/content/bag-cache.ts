@@ -1,15 +1,13 @@
-import { createHash } from 'node:crypto'
-import { constants } from 'node:fs'
-import { chmod, copyFile, lstat, open, rename, rm } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
+import { chmod, lstat } from 'node:fs/promises'
 import PQueue from 'p-queue'
 import type { Clock } from '../domain/clock.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { fileNameOf } from '../domain/ids.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { DriveService } from '../service/drive-service.ts'
-import { sha256OfFile } from '../disk/file-hash.ts'
+import type { StorageService } from '../service/storage-service.ts'
+import { moveFile } from '../disk/move-file.ts'
+import { BagCopies, type ContentSum, type CopyOptions } from './bag-copies.ts'
 import { BagFile } from './bag-file.ts'
 import { BagReader } from './bag-reader.ts'
 import { Bag } from './bag.ts'
@@ -17,19 +15,16 @@ import type { BagDependencies, BagSettings } from './bag.ts'
 import { CacheLayout } from './cache-layout.ts'
 import { CacheSpace, freeBytesOf } from './cache-space.ts'
 import type { DiskRoom } from './cache-space.ts'
-import { DiskPace } from './disk-pace.ts'
-import { ReadPace } from './read-pace.ts'
+import { DiskSpeed } from './disk-speed.ts'
+import { ReadDispatcher } from './read-dispatcher.ts'
 import type { FactsAccess } from './facts-access.ts'
 import { RangeSupport } from './range-support.ts'
-import { Silence } from './silence.ts'
-import { comesAgain } from './twice.ts'
 
-const COPY_BYTES = 1024 * 1024
 /** Content that waits to reach the disk; new downloads wait while there is more of it. */
 const MOST_WAITING = 64
 
 export interface BagCacheDependencies {
-  readonly service: Pick<DriveService, 'download'>
+  readonly service: Pick<StorageService, 'download'>
   readonly log: Logger
   readonly clock: Clock
   readonly facts: FactsAccess
@@ -38,7 +33,7 @@ export interface BagCacheDependencies {
   /** Bytes still free for us on the disk of `dir`; asked of the file system by default. */
   readonly freeBytes?: (dir: string) => Promise<number>
   /** Of the disk of `dir`; measured by default. */
-  readonly readPace?: ReadPace
+  readonly readDispatcher?: ReadDispatcher
 }
 
 export interface BagCacheSettings extends BagSettings {
@@ -52,7 +47,7 @@ export interface BagCacheSettings extends BagSettings {
   readonly graceMs: number
   /** Tries to take a cut download up again, in a row without a byte of progress. */
   readonly resumeTries: number
-  /** Milliseconds at less than the least pace, over all tries, after which a reader gets an error. */
+  /** Milliseconds at less than the least speed, over all tries, after which a reader gets an error. */
   readonly silenceMs: number
 }
 
@@ -61,12 +56,6 @@ export interface ReadOptions {
   readonly listedLength?: number
   /** The reader begins at the start: a download that tells the length may go on at once. */
   readonly fromStart?: boolean
-}
-
-export interface CopyOptions {
-  readonly signal?: AbortSignal
-  /** Called with the bytes copied so far. */
-  readonly onProgress?: (copiedBytes: number) => void
 }
 
 export interface HeadOptions {
@@ -97,14 +86,16 @@ export interface CacheStats {
 }
 
 /**
- * The content of bags on this machine: one download per bag whoever reads it, readable while it
- * arrives, kept on disk within limits, and still there after a crash. See docs/SEMANTICS.md, "Reading" and "The cache".
+ * The content of bags on this machine. All readers of a bag share one download and can read while
+ * it arrives. Content is kept on disk within limits, and is still there after a crash. See
+ * docs/SEMANTICS.md, "Reading" and "The cache".
  */
 export class BagCache {
   readonly #dependencies: Omit<BagDependencies, 'retired'>
   readonly #settings: BagCacheSettings
   readonly #background: PQueue
-  readonly #readPace: ReadPace
+  readonly #readDispatcher: ReadDispatcher
+  readonly #copies: BagCopies
   /** Bags in use; a bag leaves when it retires. */
   readonly #bags = new Map<string, Bag>()
   #closed = false
@@ -112,9 +103,9 @@ export class BagCache {
   private constructor(
     dependencies: Omit<BagDependencies, 'retired' | 'background'>,
     settings: BagCacheSettings,
-    readPace: ReadPace,
+    readDispatcher: ReadDispatcher,
   ) {
-    this.#readPace = readPace
+    this.#readDispatcher = readDispatcher
     this.#background = new PQueue({ concurrency: 1 })
     this.#dependencies = {
       ...dependencies,
@@ -124,6 +115,7 @@ export class BagCache {
       },
     }
     this.#settings = settings
+    this.#copies = new BagCopies({ ...dependencies, readDispatcher }, settings)
   }
 
   /** Takes in what is on disk. Rejects `local-io`, `local-disk-full` or, for absurd limits, `usage`. */
@@ -137,7 +129,7 @@ export class BagCache {
         'The size of the cache must be a whole number of bytes above 0.',
       )
     }
-    const { log, freeBytes = freeBytesOf, readPace = new ReadPace() } = dependencies
+    const { log, freeBytes = freeBytesOf, readDispatcher = new ReadDispatcher() } = dependencies
     const layout = await CacheLayout.open(settings.dir, log)
     const space = new CacheSpace({ layout, log, freeBytes }, settings)
     try {
@@ -146,8 +138,12 @@ export class BagCache {
       throw fromFileSystem(error, `Cannot read the cache directory ${settings.dir}`)
     }
     const support = new RangeSupport()
-    const pace = new DiskPace(dependencies.clock)
-    return new BagCache({ ...dependencies, layout, space, support, pace }, settings, readPace)
+    const diskSpeed = new DiskSpeed(dependencies.clock)
+    return new BagCache(
+      { ...dependencies, layout, space, support, diskSpeed },
+      settings,
+      readDispatcher,
+    )
   }
 
   get room(): DiskRoom {
@@ -156,7 +152,7 @@ export class BagCache {
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */
   open(bagId: BagId, options: ReadOptions = {}): BagReader {
-    return new BagReader(this.#use(bagId), this.#readPace, { ...options, isProbe: false })
+    return new BagReader(this.#use(bagId), this.#readDispatcher, { ...options, isProbe: false })
   }
 
   isComplete(bagId: BagId): boolean {
@@ -177,7 +173,8 @@ export class BagCache {
 
   /**
    * Moves a finished local file into the cache as the bag's content. On an error the file is still
-   * where it was: `invalid` when it is not a file of that length, `too-large` when it can never fit.
+   * where it was. Rejects `invalid` when it is not a file of that length, and `too-large` when it
+   * can never fit.
    */
   async adopt(bagId: BagId, path: string, length: number): Promise<void> {
     if (length > this.#settings.maxBytes) {
@@ -194,74 +191,19 @@ export class BagCache {
     }
   }
 
-  /**
-   * Writes all of a bag's content to `path`, which must not exist; resolves with its length. The copy may
-   * take the place of the bag, so content of a length that nothing tells must come twice, all of it.
-   */
-  async copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
-    const bag = this.#use(bagId)
-    const reader = new BagReader(bag, this.#readPace, { isProbe: false })
-    let isOurs = false
-    try {
-      await bag.stored()
-      isOurs = bag.storedPath !== undefined && (await cloneFile(bag.storedPath, path))
-      if (!isOurs) {
-        const target = await open(path, 'wx', 0o600)
-        isOurs = true
-        await this.#copyContent(reader, target, options)
-      }
-      return await this.#checkCopy(bag, path, options)
-    } catch (error) {
-      if (isOurs) await rm(path, { force: true })
-      throw toCopyError(error, path)
-    } finally {
-      reader.close()
-    }
+  /** See `BagCopies.copyTo`. */
+  copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
+    return this.#copies.copyTo(this.#use(bagId), path, options)
   }
 
-  async #copyContent(reader: BagReader, target: FileHandle, options: CopyOptions): Promise<void> {
-    try {
-      const sum = this.#dependencies.facts.get(reader.bagId)?.sha256
-      await copyContent(reader, (bytes) => target.writeFile(bytes), { ...options, sum })
-    } finally {
-      await target.close()
-    }
+  /** See `BagCopies.sumOf`. */
+  sumOf(bagId: BagId, options: CopyOptions = {}): Promise<ContentSum> {
+    return this.#copies.sumOf(this.#use(bagId), options)
   }
 
-  /** Resolves with the length of a copy that may be believed. */
-  async #checkCopy(bag: Bag, path: string, options: CopyOptions): Promise<number> {
-    const { bagId } = bag
-    const { service, facts, listedSizes, clock } = this.#dependencies
-    const { size: length } = await lstat(path)
-    options.onProgress?.(length)
-    if (facts.get(bagId)?.sha256 !== undefined || listedSizes(bagId).includes(length)) return length
-    const { signal } = options
-    const sha256 = await sha256OfFile(path, signal)
-    const silence = new Silence(clock, this.#settings.silenceMs)
-    const before = { length, sha256 }
-    if (await comesAgain({ service, silence }, bagId, before, signal)) return length
-    throw bag.contradicted()
-  }
-
-  /** Length and SHA-256 of all of a bag's content, which need not fit on the disk. */
-  async sumOf(
-    bagId: BagId,
-    options: CopyOptions = {},
-  ): Promise<{ readonly length: number; readonly sha256: string }> {
-    const reader = this.open(bagId, { fromStart: true })
-    const hash = createHash('sha256')
-    try {
-      const length = await copyContent(
-        reader,
-        (bytes) => {
-          hash.update(bytes)
-        },
-        { ...options, sum: undefined },
-      )
-      return { length, sha256: hash.digest('hex') }
-    } finally {
-      reader.close()
-    }
+  /** See `BagCopies.confirm`. */
+  confirm(bagId: BagId, signal: AbortSignal): Promise<void> {
+    return this.#copies.confirm(this.#use(bagId), signal)
   }
 
   /**
@@ -272,7 +214,10 @@ export class BagCache {
   async head(bagId: BagId, length: number, options: HeadOptions = {}): Promise<BagHead> {
     const { signal, mustBeSure = false } = options
     const bag = this.#use(bagId)
-    const reader = new BagReader(bag, this.#readPace, { isProbe: true, takesDoubts: !mustBeSure })
+    const reader = new BagReader(bag, this.#readDispatcher, {
+      isProbe: true,
+      takesDoubts: !mustBeSure,
+    })
     try {
       const bytes = Buffer.alloc(length)
       const count = await reader.read(bytes, 0, signal)
@@ -284,7 +229,7 @@ export class BagCache {
 
   /**
    * Reads complete content again and compares it with the SHA-256 that is known, if any. Content
-   * that is `bad` is set aside, and who has it open is told. Rejects `local-io` when it cannot be
+   * that is `bad` is set aside, and its readers get an error. Rejects `local-io` when it cannot be
    * read, `not-found` when there is no complete content.
    */
   async verify(bagId: BagId): Promise<'good' | 'bad' | 'unknown'> {
@@ -324,7 +269,7 @@ export class BagCache {
     this.#closed = true
     await Promise.all([...this.#bags.values()].map((bag) => bag.shutDown()))
     await this.#background.onIdle()
-    await this.#dependencies.space.settled()
+    await this.#dependencies.space.removalsDone()
   }
 
   #use(bagId: BagId): Bag {
@@ -345,19 +290,19 @@ export class BagCache {
 
   #openFile(bagId: BagId, key: string): { file: BagFile; isComplete: boolean } {
     const { layout, space, facts, log } = this.#dependencies
-    const stored = space.take(key)
-    if (stored?.kind === 'complete') {
+    const idle = space.take(key)
+    if (idle?.kind === 'complete') {
       const file = BagFile.openComplete(layout, bagId, key)
-      const length = facts.get(bagId)?.length ?? stored.bytes
+      const length = facts.get(bagId)?.length ?? idle.bytes
       if (file?.total === length) return { file, isComplete: true }
       file?.close()
-    } else if (stored?.kind === 'partial') {
+    } else if (idle?.kind === 'partial') {
       const file = BagFile.openPartial(layout, bagId, key)
       if (file !== undefined) return { file, isComplete: false }
     }
-    if (stored !== undefined) {
-      log.warn({ bagId, kind: stored.kind }, 'Cached content is not as it was left; removed.')
-      space.track(layout.remove(key, stored.kind))
+    if (idle !== undefined) {
+      log.warn({ bagId, kind: idle.kind }, 'Cached content is not as it was left; removed.')
+      space.track(layout.remove(key, idle.kind))
     }
     return { file: BagFile.empty(layout, bagId, key), isComplete: false }
   }
@@ -384,74 +329,4 @@ export class BagCache {
     if (replaced?.kind === 'partial') space.track(layout.remove(key, 'partial'))
     space.putBack(key, 'complete', length)
   }
-}
-
-/** Renames, or copies to another disk and then removes the original. */
-async function moveFile(from: string, to: string): Promise<void> {
-  try {
-    await rename(from, to)
-    return
-  } catch (error) {
-    if (systemErrorCode(error) !== 'EXDEV') throw error
-  }
-  const fresh = `${to}.adopting`
-  try {
-    await copyFile(from, fresh, constants.COPYFILE_FICLONE)
-    await syncFile(fresh)
-    await rename(fresh, to)
-  } catch (error) {
-    await rm(fresh, { force: true })
-    throw error
-  }
-  await rm(from)
-}
-
-async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, 'r+')
-  try {
-    await handle.datasync()
-  } finally {
-    await handle.close()
-  }
-}
-
-/** Copies by the file system's own means; false when the content has gone from under its name. */
-async function cloneFile(from: string, to: string): Promise<boolean> {
-  try {
-    await copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)
-    return true
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false
-    if (systemErrorCode(error) !== 'EEXIST') await rm(to, { force: true })
-    throw error
-  }
-}
-
-/** Content that went through a window was never whole, so its sum is taken here. */
-async function copyContent(
-  reader: BagReader,
-  write: (bytes: Uint8Array) => Promise<void> | void,
-  options: CopyOptions & { readonly sum: string | undefined },
-): Promise<number> {
-  const block = Buffer.allocUnsafe(COPY_BYTES)
-  const hash = options.sum === undefined ? undefined : createHash('sha256')
-  let copied = 0
-  for (;;) {
-    const count = await reader.read(block, copied, options.signal)
-    if (count === 0) break
-    const bytes = block.subarray(0, count)
-    hash?.update(bytes)
-    await write(bytes)
-    copied += count
-    options.onProgress?.(copied)
-  }
-  if (hash === undefined || hash.digest('hex') === options.sum) return copied
-  throw new DriveError('corrupt', `Bag ${reader.bagId} came with a wrong SHA-256.`)
-}
-
-function toCopyError(error: unknown, path: string): unknown {
-  if (systemErrorCode(error) === 'EEXIST') {
-    return new DriveError('exists', `${path} exists already.`, { cause: error })
-  }
-  return fromFileSystem(error, `Cannot write ${path}`)
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { Download } from '../service/drive-service.ts'
+import type { Download } from '../service/storage-service.ts'
 import { BagFile } from './bag-file.ts'
 import { Belief, COMPARED_BYTES, mayBeNoContent } from './belief.ts'
 import type { AnswerHead, KnownLengths } from './belief.ts'
@@ -17,7 +17,7 @@ const SAVE_EVERY_MS = 2000
 /** Starts over after which the content is given up: the service cannot agree with itself. */
 const MOST_RESTARTS = 3
 
-/** Work on the disk that nobody waits for, one task at a time. */
+/** Work on the disk in the background, one task at a time. */
 export interface BackgroundWork {
   add<Result>(task: () => Promise<Result>): Promise<Result>
   /** Resolves when so little is waiting that more can be taken on. */
@@ -36,31 +36,33 @@ export interface ContentDependencies {
 }
 
 /** What a bag does when its content changes state. */
-export interface ContentHost {
+export interface ContentEvents {
   /** The bytes cannot be trusted, and there is an empty new generation: nothing may fill the old. */
   replaced(): void
   /** Content became complete, or a check ended. */
-  settled(): void
-  /** The content cannot be had; those who wait must hear of it. */
+  stateChanged(): void
+  /** The content cannot be had; waiting reads must be rejected. */
   failed(error: unknown): void
 }
 
 /**
  * What is on disk of one bag in use, and how far it can be trusted.
  *
- * Content has a generation. When it turns out that its bytes cannot be trusted, a new one begins
- * with nothing; whoever was given bytes of the old one holds a mixture and must not be given more.
+ * Content has a generation. When its bytes cannot be trusted, a new one begins with nothing. A
+ * reader that was given bytes of the old one must not be given more: it would hold a mixture.
  */
 export class BagContent {
   readonly bagId: BagId
   readonly #key: string
-  readonly #host: ContentHost
+  readonly #events: ContentEvents
   readonly #dependencies: ContentDependencies
-  /** Files whose descriptors somebody may still hold. */
+  /** Files whose descriptors readers may still hold. */
   readonly #superseded: BagFile[] = []
   readonly #belief = new Belief(() => this.#knownLengths())
   #file: BagFile
-  /** What is here may turn out, at its end, to be no content: nobody is given any of it before. */
+  /**
+   * What is here may turn out, at its end, to be no content: no reader is given any of it before.
+   */
   #isHeld = false
   #hash = new ContentHash()
   #generation = 0
@@ -77,14 +79,14 @@ export class BagContent {
   /** `file` is what is on disk; complete content was checked when it came. */
   constructor(
     found: { readonly file: BagFile; readonly key: string; readonly isComplete: boolean },
-    host: ContentHost,
+    events: ContentEvents,
     dependencies: ContentDependencies,
   ) {
     this.bagId = found.file.bagId
     this.#key = found.key
     this.#file = found.file
     this.#isComplete = found.isComplete
-    this.#host = host
+    this.#events = events
     this.#dependencies = dependencies
     this.#savedBytes = found.file.ranges.covered
     dependencies.space.adjust(found.file.ranges.covered)
@@ -120,6 +122,18 @@ export class BagContent {
     return (this.#isHeld && !this.#isComplete) || (this.isInDoubt && !takesDoubts)
   }
 
+  /** True when the position is certainly inside the content, going by the listing. */
+  isListed(position: number): boolean {
+    const listed = this.#dependencies.listedSizes(this.bagId)
+    return listed.length > 0 && position < Math.min(...listed)
+  }
+
+  /** True when no length is known that would end the content past `position`. */
+  isEndless(position: number): boolean {
+    const listed = this.#dependencies.listedSizes(this.bagId)
+    return this.length === undefined && position >= Math.max(0, ...listed)
+  }
+
   /** How many of the bytes asked for can be given now: all, or those up to the end; or undefined. */
   lengthHere(wanted: number, position: number, takesDoubts: boolean): number | undefined {
     if (this.#isWithheld(takesDoubts)) return undefined
@@ -127,8 +141,8 @@ export class BagContent {
     if (total !== undefined && position >= total) return 0
     const end = Math.min(position + wanted, total ?? Infinity)
     if (!this.#file.ranges.contains(position, end)) return undefined
-    // All is here but not checked yet: the last byte is held back, so that nobody who reads to the
-    // end without an error was given wrong bytes.
+    // All is here but not checked yet, so the last byte is held back. A reader that comes to the
+    // end without an error was then given no wrong bytes.
     if (end === total && !this.#isComplete && this.#file.isWhole) return undefined
     return end - position
   }
@@ -150,7 +164,7 @@ export class BagContent {
       throw this.distrust(`its ETag was ${String(file.etag)} and is ${String(head.etag)}`)
     }
     this.#hold(head)
-    if (!isDoubtful) this.#believe(totalLength ?? this.#knownLengths().ours)
+    if (!isDoubtful) this.#believe(totalLength ?? this.#knownLengths().uploadedLength)
     file.etag = head.etag ?? file.etag
     return isDoubtful
   }
@@ -203,7 +217,7 @@ export class BagContent {
     }
     this.#checking = this.#compare(this.#file, expected).finally(() => {
       this.#checking = undefined
-      this.#host.settled()
+      this.#events.stateChanged()
     })
   }
 
@@ -218,7 +232,7 @@ export class BagContent {
     this.#discard(file)
     if (this.#restarts > MOST_RESTARTS) {
       this.#restarts = 0
-      this.#host.failed(error)
+      this.#events.failed(error)
     }
     return error
   }
@@ -234,7 +248,7 @@ export class BagContent {
     const old = this.#file
     this.#supersede(file)
     this.#belief.forget()
-    if (!old.stored) this.#discard(old)
+    if (!old.isFinal) this.#discard(old)
     this.#isComplete = true
     this.#storing = Promise.resolve()
   }
@@ -248,7 +262,7 @@ export class BagContent {
   }
 
   /** Resolves when content that is complete has its own name on disk, or could not get it. */
-  async stored(): Promise<void> {
+  async finalized(): Promise<void> {
     await this.#storing
   }
 
@@ -262,8 +276,9 @@ export class BagContent {
     const file = this.#file
     if (this.#isComplete) {
       await this.#storing
-      return file.stored && !this.#isContradicted
+      return file.isFinal && !this.#isContradicted
     }
+    if (this.#isContradicted) return false
     // What came without a length that is believed may be anything.
     if (file.ranges.covered === 0 || file.total === undefined) return false
     try {
@@ -287,7 +302,7 @@ export class BagContent {
     for (const each of [file, ...this.#superseded]) each.close()
     space.adjust(-file.ranges.covered)
     if (!isKept) this.#discard(file)
-    else space.putBack(this.#key, file.stored ? 'complete' : 'partial', file.ranges.covered)
+    else space.putBack(this.#key, file.isFinal ? 'complete' : 'partial', file.ranges.covered)
   }
 
   /**
@@ -313,8 +328,11 @@ export class BagContent {
     const { length, sha256 } = facts.get(this.bagId) ?? {}
     const listed = listedSizes(this.bagId)
     // With a sum, the content was written here.
-    if (sha256 !== undefined) return { ours: length, told: listed }
-    return { ours: undefined, told: length === undefined ? listed : [...listed, length] }
+    if (sha256 !== undefined) return { uploadedLength: length, possibleLengths: listed }
+    return {
+      uploadedLength: undefined,
+      possibleLengths: length === undefined ? listed : [...listed, length],
+    }
   }
 
   get #expectedSum(): string | undefined {
@@ -330,21 +348,27 @@ export class BagContent {
       if (sum === expected) this.#becomeComplete()
       else this.#mismatched(expected, sum)
     } catch (error) {
-      this.#host.failed(fromFileSystem(error, 'Cannot check downloaded content'))
+      this.#events.failed(fromFileSystem(error, 'Cannot check downloaded content'))
     }
   }
 
+  /** What is certain stays so when the listing has the bag no more. */
+  #learn(length: number): void {
+    const { facts, listedSizes } = this.#dependencies
+    const known = facts.get(this.bagId)
+    const isCertain = listedSizes(this.bagId).includes(length)
+    if (known?.length === length && (known.isCertain === true || !isCertain)) return
+    facts.learn(this.bagId, { length, isCertain })
+  }
+
   #becomeComplete(): void {
-    const { facts } = this.#dependencies
     const { total } = this.#file
     this.#isComplete = true
     this.#mismatches = 0
     this.#restarts = 0
-    if (total !== undefined && facts.get(this.bagId)?.length !== total) {
-      facts.learn(this.bagId, { length: total })
-    }
+    if (total !== undefined) this.#learn(total)
     this.#storing = this.#store(this.#file)
-    this.#host.settled()
+    this.#events.stateChanged()
   }
 
   #mismatched(expected: string, sum: string): void {
@@ -359,7 +383,7 @@ export class BagContent {
     space.putBack(this.#key, 'bad', bytes)
     if (this.#mismatches < 2) return
     this.#mismatches = 0
-    this.#host.failed(
+    this.#events.failed(
       new DriveError('corrupt', `Bag ${bagId} came twice with a wrong SHA-256.`, {
         hint: 'The log has both sums.',
       }),
@@ -373,7 +397,7 @@ export class BagContent {
     this.#belief.forget()
     this.#generation += 1
     old.close()
-    this.#host.replaced()
+    this.#events.replaced()
   }
 
   #supersede(file: BagFile): void {

@@ -1,15 +1,20 @@
 import {
   closeSync,
+  fdatasync,
   fstatSync,
   ftruncateSync,
   futimesSync,
   openSync,
+  read,
+  readFileSync,
   readSync,
+  renameSync,
+  unlinkSync,
+  write,
   writeSync,
+  writev,
   writevSync,
 } from 'node:fs'
-import { fdatasync, read, write, writev } from 'node:fs'
-import { readFileSync, renameSync, unlinkSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
@@ -30,9 +35,9 @@ const TOUCH_AFTER_MS = 60_000
  * there. A bag whose content must be distrusted gets a new BagFile, never a mended one.
  *
  * What makes a crash harmless: a part becomes complete only by a rename, after its data reached the
- * disk; and `.ranges` is written (to a new file, then renamed) only after the data that it names
- * reached the disk. So what a later process believes was written, even after a power cut. The cost,
- * one fdatasync per bag, is paid in the background.
+ * disk. `.ranges` is written to a new file and renamed, only after the data that it names reached
+ * the disk. So what a later process believes was written, even after a power cut. The cost, one
+ * fdatasync per bag, is paid in the background.
  */
 export class BagFile {
   readonly bagId: BagId
@@ -44,7 +49,7 @@ export class BagFile {
   readonly #key: string
   readonly #paths: ContentPaths
   #fd: number | undefined
-  #stored: boolean
+  #isFinal: boolean
   #discarded = false
   #busy = 0
   #drops = 0
@@ -53,7 +58,7 @@ export class BagFile {
   private constructor(
     layout: CacheLayout,
     found: { bagId: BagId; key: string; fd?: number; ranges?: RangeSet },
-    known: { total?: number | undefined; etag?: string | undefined; stored: boolean },
+    known: { total?: number | undefined; etag?: string | undefined; isFinal: boolean },
   ) {
     this.bagId = found.bagId
     this.ranges = found.ranges ?? new RangeSet()
@@ -63,12 +68,12 @@ export class BagFile {
     this.#key = found.key
     this.#paths = layout.paths(found.key)
     this.#fd = found.fd
-    this.#stored = known.stored
+    this.#isFinal = known.isFinal
   }
 
   /** A file with nothing in it, which is made on disk when the first bytes are written. */
   static empty(layout: CacheLayout, bagId: BagId, key: string): BagFile {
-    return new BagFile(layout, { bagId, key }, { stored: false })
+    return new BagFile(layout, { bagId, key }, { isFinal: false })
   }
 
   /** Complete content, or undefined when it is not there or not a file. */
@@ -78,7 +83,7 @@ export class BagFile {
     const total = fstatSync(fd).size
     const ranges = new RangeSet()
     ranges.add(0, total)
-    return new BagFile(layout, { bagId, key, fd, ranges }, { total, stored: true })
+    return new BagFile(layout, { bagId, key, fd, ranges }, { total, isFinal: true })
   }
 
   /** What an earlier process or reader left of a download, or undefined when it cannot be used. */
@@ -95,17 +100,13 @@ export class BagFile {
     return new BagFile(
       layout,
       { bagId, key, fd, ranges: known.ranges },
-      { ...known, stored: false },
+      { ...known, isFinal: false },
     )
   }
 
   /** True when the content is on disk under its own name. */
-  get stored(): boolean {
-    return this.#stored
-  }
-
-  get discarded(): boolean {
-    return this.#discarded
+  get isFinal(): boolean {
+    return this.#isFinal
   }
 
   /** True when every byte is here. */
@@ -119,7 +120,7 @@ export class BagFile {
 
   /** Where the bytes are now. */
   get path(): string {
-    return this.#stored ? this.#paths.complete : this.#paths.part
+    return this.#isFinal ? this.#paths.complete : this.#paths.part
   }
 
   /** Reads bytes that are here, from the page cache or the disk, at once. */
@@ -248,9 +249,9 @@ export class BagFile {
     this.create()
     await this.#use('Cannot keep content in the cache', async (fd) => {
       await syncData(fd)
-      if (this.#discarded || this.#stored) return
+      if (this.#discarded || this.#isFinal) return
       renameSync(this.#paths.part, this.#paths.complete)
-      this.#stored = true
+      this.#isFinal = true
       this.#forgetRanges()
     })
   }
@@ -270,7 +271,7 @@ export class BagFile {
   async discard(): Promise<void> {
     if (this.#discarded) return
     this.#discarded = true
-    await this.#layout.remove(this.#key, this.#stored ? 'complete' : 'partial')
+    await this.#layout.remove(this.#key, this.#isFinal ? 'complete' : 'partial')
   }
 
   /** Notes on disk that the content was used, for the next process's order of eviction. */
@@ -327,7 +328,7 @@ export class BagFile {
   }
 
   #mayStillSave(drops: number): boolean {
-    return !this.#discarded && !this.#stored && this.#drops === drops
+    return !this.#discarded && !this.#isFinal && this.#drops === drops
   }
 
   #forgetRanges(): void {

@@ -2,11 +2,11 @@ import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Bag } from './bag.ts'
 import type { Claim } from './claim.ts'
-import type { ReadPace } from './read-pace.ts'
+import type { ReadDispatcher } from './read-dispatcher.ts'
 
 /**
- * A download runs this far ahead of a reader, and farther the more the reader has read in a row: so
- * one look at the head of 10 GB fetches little, and who plays all of it never waits.
+ * A download runs this far ahead of a reader, and farther the more the reader has read in a row. So
+ * one look at the head of 10 GB fetches little, and a player never waits.
  */
 const AHEAD_BYTES = 32 * 1024 * 1024
 const AHEAD_PER_BYTE_READ = 4
@@ -23,7 +23,7 @@ export class BagReader {
   readonly bagId: BagId
   readonly #bag: Bag
   readonly #claim: Claim
-  readonly #pace: ReadPace
+  readonly #readDispatcher: ReadDispatcher
   readonly #isProbe: boolean
   readonly #fromStart: boolean
   #closed = false
@@ -32,12 +32,12 @@ export class BagReader {
   #notedEnd = 0
 
   /**
-   * A probe wants the bytes it reads and no more: nothing is fetched ahead of it or after it. Who reads
-   * `fromStart` has the download that tells the length go on into the content.
+   * A probe wants the bytes it reads and no more: nothing is fetched ahead of it or after it. With
+   * `fromStart`, the download that tells the length goes on into the content.
    */
   constructor(
     bag: Bag,
-    pace: ReadPace,
+    readDispatcher: ReadDispatcher,
     options: {
       readonly isProbe: boolean
       /** Takes bytes also while nothing tells that they are content. */
@@ -48,7 +48,7 @@ export class BagReader {
   ) {
     this.bagId = bag.bagId
     this.#bag = bag
-    this.#pace = pace
+    this.#readDispatcher = readDispatcher
     this.#isProbe = options.isProbe
     this.#fromStart = options.fromStart ?? false
     this.#claim = bag.claim(options)
@@ -70,8 +70,8 @@ export class BagReader {
   }
 
   /**
-   * Fills `buffer` from `position` on and resolves with the number of bytes: fewer than its length
-   * only at the end of the content, and 0 past it. Waits for these bytes and no others.
+   * Fills `buffer` from `position` on and resolves with the number of bytes. They are fewer than
+   * its length only at the end of the content, and 0 past it. Waits for these bytes and no others.
    */
   async read(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number> {
     this.#checkOpen()
@@ -80,25 +80,32 @@ export class BagReader {
     const isProbe = this.#isProbe
     const read = (): Promise<number> =>
       this.#bag.read(this.#claim, buffer, position, { ahead, signal, isProbe })
-    const count = await (this.#bag.isComplete ? this.#pace.handOver(read) : read())
+    const count = await (this.#bag.isComplete ? this.#readDispatcher.handOver(read) : read())
     this.#note(position, count)
     return count
+  }
+
+  /** True when these bytes are here and need no request. */
+  holds(start: number, end: number): boolean {
+    this.#checkOpen()
+    return this.#bag.holds(this.#claim, start, end)
   }
 
   /** As `read`, when the bytes are on the disk and it had better be read at once; else undefined. */
   readNow(buffer: Uint8Array, position: number): number | undefined {
     this.#checkOpen()
     const { isComplete } = this.#bag
-    if (isComplete && this.#pace.isToHandOver()) return undefined
+    if (isComplete && this.#readDispatcher.isToHandOver()) return undefined
     const read = (): number | undefined => this.#bag.readNow(this.#claim, buffer, position)
-    const count = isComplete ? this.#pace.atOnce(buffer.length, read) : read()
+    const count = isComplete ? this.#readDispatcher.atOnce(buffer.length, read) : read()
     if (count !== undefined) this.#note(position, count)
     return count
   }
 
-  /** A descriptor of the content when it is complete; valid until this reader is closed. */
-  completeFd(): number | undefined {
-    return this.#closed ? undefined : this.#bag.completeFd
+  /** What came so far is to be found by a later process, however this one ends. */
+  keep(): void {
+    this.#checkOpen()
+    this.#bag.keep()
   }
 
   /** May be called more than once. */

@@ -1,15 +1,15 @@
 import { Writable } from 'node:stream'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
+import { backoffMs } from '../domain/backoff.ts'
 import type { Clock } from '../domain/clock.ts'
 import { canPass, DriveError, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { Download, DriveService } from '../service/drive-service.ts'
-import type { BagFile } from './bag-file.ts'
+import type { Download, StorageService } from '../service/storage-service.ts'
 import { COMPARED_BYTES } from './belief.ts'
 import type { AnswerHead } from './belief.ts'
-import type { DiskPace } from './disk-pace.ts'
-import type { RangeSupport } from './range-support.ts'
+import type { BagRangeSupport } from './range-support.ts'
 import { Silence } from './silence.ts'
 
 /**
@@ -17,55 +17,56 @@ import { Silence } from './silence.ts'
  * the network delivers small chunks; the first chunk never waits for a second.
  */
 const BUFFER_BYTES = 2 * 1024 * 1024
-const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 10_000
+const PAUSE = { firstMs: 100, longestMs: 10_000 }
 
-/** What a stream needs of the bag that it fills. */
-export interface StreamHost {
-  /** The generation that is being filled. */
-  readonly file: BagFile
-  /** False when this bag cannot be asked for ranges, whatever the service does for others. */
-  readonly mayAskRange: boolean
+/** Where the bytes of a stream go: it knows what is here of the content, and what of that may be believed. */
+export interface StreamSink {
+  readonly bagId: BagId
+  /** Length of the content in bytes, once it is believed. */
+  readonly total: number | undefined
+  /** True when every byte is here. */
+  readonly isWhole: boolean
+  /** Bytes of this stream that were new. */
+  readonly gained: number
+  /** Where a request begins that is to go on from `position`: what is in doubt has to come again. */
+  startFor(position: number): number
   /**
    * Looks at an answer's head; throws when it belongs to other content than what is here. True when its
    * length is in doubt.
    */
-  headArrived(head: Download): boolean
-  /** Reserves room where that needs no waiting. */
-  makeRoomNow(bytes: number): boolean
-  /** Makes and reserves room before a write; resolves false when the stream was stopped meanwhile. */
-  makeRoom(stream: BagStream, bytes: number): Promise<boolean>
-  /** After the disk was full: true when the write is worth another try. */
-  findRoom(stream: BagStream): Promise<boolean>
-  /** Gives back reserved bytes that were not needed. */
-  giveBack(bytes: number): void
-  /** `chunks` are in the file from `position` on. */
+  takeHead(head: Download): boolean
+  /** Takes new bytes at once; false where room, the disk or a comparison is to be waited for. */
+  takeNow(chunk: Uint8Array, position: number): boolean
+  /** Takes bytes from the stream's position on, and compares those that are here. Resolves false when it was stopped. */
+  take(stream: BagStream, chunks: readonly Uint8Array[]): Promise<boolean>
+  /** The stream is past `chunks`: readers may have them. */
   landed(chunks: readonly Uint8Array[], position: number): void
-  /** Bytes that came a second time are not what they were, so neither can be trusted. */
-  contradicted(position: number): void
+  /** True where a stream that came to `position` has nothing to bring that is not here. */
+  isMet(position: number): boolean
+  /** True while bytes at `position` have to be compared, whether they are here or not. */
+  isCompared(position: number): boolean
   /** A body came whose length was in doubt or not told, or enough of it; throws when it must come again. */
   bodyCame(length: number, head: AnswerHead): void
 }
 
 export interface StreamDependencies {
-  readonly service: Pick<DriveService, 'download'>
+  readonly service: Pick<StorageService, 'download'>
   readonly clock: Clock
   readonly log: Logger
-  readonly support: RangeSupport
-  readonly pace: DiskPace
+  readonly support: BagRangeSupport
 }
 
 export interface StreamSettings {
   /** Tries in a row without a single byte of progress before the stream fails. */
   readonly resumeTries: number
-  /** Milliseconds at less than the least pace, over all tries, before the stream fails. */
+  /** Milliseconds at less than the least speed, over all tries, before the stream fails. */
   readonly silenceMs: number
 }
 
 /**
- * One stream of a bag's bytes into its file, taken up again where it was cut. It ends at the end of
- * the content, at `limit`, or where it meets bytes that are here already. When the service answers
- * no ranges it runs from 0 to the end and passes over what is here, comparing.
+ * One stream of a bag's bytes from the service into a sink, taken up again where it was cut. It ends at the
+ * end of the content, at `limit`, or where it meets bytes that are here already. When the service answers
+ * no ranges it runs from 0 to the end, and the sink compares what is here.
  */
 export class BagStream {
   /** Where the next byte of the body goes. */
@@ -74,25 +75,19 @@ export class BagStream {
   limit: number
   /** True once an answer's head arrived. */
   headSeen = false
-  readonly #host: StreamHost
+  readonly #sink: StreamSink
   readonly #dependencies: StreamDependencies
   readonly #settings: StreamSettings
-  readonly #file: BagFile
   readonly #stop = new AbortController()
   readonly #silence: Silence
-  /** Bytes of this stream that were new. */
-  #gained = 0
-  /** What is here up to this position came with an answer that is not believed yet. */
-  #compareTo = 0
 
   constructor(
-    host: StreamHost,
+    sink: StreamSink,
     from: { readonly position: number; readonly limit: number },
     dependencies: StreamDependencies,
     settings: StreamSettings,
   ) {
-    this.#host = host
-    this.#file = host.file
+    this.#sink = sink
     this.position = from.position
     this.limit = from.limit
     this.#dependencies = dependencies
@@ -117,7 +112,7 @@ export class BagStream {
   async run(): Promise<void> {
     let tries = 0
     for (let failures = 0; !this.stopped; failures += 1) {
-      const gained = this.#gained
+      const gained = this.#sink.gained
       try {
         await this.#request()
         return
@@ -125,8 +120,8 @@ export class BagStream {
         if (this.signal.aborted) return
         this.#silence.failed()
         // What came with an answer that is no content is no progress.
-        if (this.#gained > gained && !isDriveError(error, 'bad-answer')) tries = failures = 0
-        if (!isNotAsked(error) || this.#gained === 0) tries += 1
+        if (this.#sink.gained > gained && !isDriveError(error, 'bad-answer')) tries = failures = 0
+        if (!isNotAsked(error) || this.#sink.gained === 0) tries += 1
         const pauseMs = pauseBefore(failures, error)
         if (tries > this.#settings.resumeTries || !this.#mayGoOn(error)) throw error
         if (pauseMs >= this.#silence.leftMs) throw this.#asSilence(error)
@@ -135,10 +130,13 @@ export class BagStream {
     }
   }
 
-  /** Who is in the middle waits for a service that went silent; nobody begins with one that is. */
+  /**
+   * A stream that has brought bytes waits for a service that went silent. A stream does not begin
+   * with one.
+   */
   #mayGoOn(error: unknown): boolean {
     if (!canPass(error) || isDriveError(error, 'interrupted')) return false
-    return !isNotAsked(error) || isDriveError(error, 'unavailable') || this.#gained > 0
+    return !isNotAsked(error) || isDriveError(error, 'unavailable') || this.#sink.gained > 0
   }
 
   /** A service that was silent is told as such, with the whole time, whatever the last try died of. */
@@ -155,7 +153,7 @@ export class BagStream {
     error: unknown,
   ): Promise<void> {
     const { clock, log } = this.#dependencies
-    const { bagId } = this.#file
+    const { bagId } = this.#sink
     log.info({ bagId, position: this.position, tries, err: error }, 'A download was cut; resuming.')
     try {
       await clock.sleep(pauseMs, this.signal)
@@ -167,19 +165,18 @@ export class BagStream {
 
   async #request(): Promise<void> {
     const { service, support } = this.#dependencies
-    const from = this.#from()
-    const asked = support.mayAsk && this.#host.mayAskRange ? from : 0
-    const head = await service.download(this.#file.bagId, {
+    const requestedStart = support.mayAsk ? this.#sink.startFor(this.position) : 0
+    const head = await service.download(this.#sink.bagId, {
       signal: this.signal,
       limits: this.#silence.limits,
       onBegin: () => {
-        this.#silence.asked()
+        this.#silence.requestSent()
       },
-      ...(asked > 0 && { range: { start: asked } }),
+      ...(requestedStart > 0 && { range: { start: requestedStart } }),
     })
     this.#silence.answered()
     try {
-      const isDoubtful = this.#takeHead(asked, head)
+      const isDoubtful = this.#takeHead(requestedStart, head)
       if (isDoubtful) await this.#compareHead(head)
       else if (this.#isDone()) this.stop()
     } catch (error) {
@@ -190,15 +187,6 @@ export class BagStream {
     this.#bodyEnded(head)
   }
 
-  /** Where to go on. Bytes that came without a length may be no content: the last of them must come again. */
-  #from(): number {
-    const { position } = this
-    const { ranges, total } = this.#file
-    if (total !== undefined || !ranges.contains(position - 1, position)) return position
-    this.#compareTo = position
-    return Math.max(0, position - COMPARED_BYTES)
-  }
-
   /** Takes the first bytes of content whose length nothing else tells, for the next answer to be compared. */
   async #compareHead(head: Download): Promise<void> {
     const { position } = this
@@ -207,12 +195,12 @@ export class BagStream {
       if (this.stopped || this.position - position >= COMPARED_BYTES) break
     }
     try {
-      this.#host.bodyCame(head.totalLength ?? this.position, head)
+      this.#sink.bodyCame(head.totalLength ?? this.position, head)
     } catch (error) {
       this.position = position
       throw error
     }
-    if (this.#file.isWhole || this.#isDone()) this.stop()
+    if (this.#sink.isWhole || this.#isDone()) this.stop()
   }
 
   /** Resolves at the end of the body. What came before a cut is written before it rejects. */
@@ -227,7 +215,7 @@ export class BagStream {
       sink.destroy()
     }
     sink.once('error', close)
-    // It may fail once more after it was closed, when nobody listens any longer.
+    // It may fail once more after it was closed, when it has no listener any longer.
     body.on('error', ignore)
     signal.addEventListener('abort', close, { once: true })
     const written = outcomeOf(finished(sink, { signal }))
@@ -240,120 +228,51 @@ export class BagStream {
     if (failure !== undefined) throw toCut(failure)
   }
 
-  #takeHead(asked: number, head: Download): boolean {
-    if (head.start > asked) {
+  #takeHead(requestedStart: number, head: Download): boolean {
+    if (head.start > requestedStart) {
       throw new DriveError('bad-answer', 'The service answered another range than was asked for.')
     }
-    this.#dependencies.support.note(asked, head)
+    this.#dependencies.support.note(requestedStart, head)
     this.position = head.start
     this.headSeen = true
-    return this.#host.headArrived(head)
+    return this.#sink.takeHead(head)
   }
 
   /** True when the stream has nothing left to do that could not be asked for later. */
   #isDone(): boolean {
-    if (!this.#dependencies.support.canResume || !this.#host.mayAskRange) return false
-    if (this.position < this.#compareTo) return false
+    if (!this.#dependencies.support.canResume || this.#sink.isCompared(this.position)) return false
     // The end of the body is next, and leaves the connection fit for another request.
-    if (this.position === this.#file.total) return false
-    const { ranges } = this.#file
-    return this.position >= this.limit || ranges.contains(this.position, this.position + 1)
+    if (this.position === this.#sink.total) return false
+    return this.position >= this.limit || this.#sink.isMet(this.position)
   }
 
-  /** The common case of `#take`: new bytes, room for them, and a disk that keeps up. */
+  /** The common case of `#take`: new bytes that need no waiting. */
   #takeNow(chunk: Uint8Array): boolean {
-    const { pace } = this.#dependencies
-    const start = this.position
-    const end = start + chunk.length
-    if (this.stopped || this.#silence.leftMs === 0 || !pace.keepsUp) return false
-    if (end > (this.#file.total ?? Infinity)) return false
-    if (this.#file.ranges.firstPresent(start) < end) return false
-    if (!this.#host.makeRoomNow(chunk.length)) return false
-    const gained = this.#tryWrite(chunk, start)
-    this.#host.giveBack(chunk.length - gained)
-    if (gained < chunk.length) return false
-    this.#gained += gained
-    this.#silence.came(gained)
-    this.#landed([chunk], start, end)
+    if (this.stopped || this.#silence.leftMs === 0) return false
+    if (!this.#sink.takeNow(chunk, this.position)) return false
+    this.#silence.came(chunk.length)
+    this.#landed([chunk], chunk.length)
     this.#silence.answered()
     return true
   }
 
-  /** 0 when it failed: the usual way tries again and says why. */
-  #tryWrite(chunk: Uint8Array, position: number): number {
-    try {
-      return this.#dependencies.pace.time(() => this.#file.writeNow([chunk], position))
-    } catch {
-      return 0
-    }
-  }
-
-  #landed(chunks: readonly Uint8Array[], start: number, end: number): void {
-    this.position = end
-    this.#host.landed(chunks, start)
+  #landed(chunks: readonly Uint8Array[], bytes: number): void {
+    const start = this.position
+    this.position = start + bytes
+    this.#sink.landed(chunks, start)
     if (this.#isDone()) this.stop()
   }
 
   async #take(chunks: readonly Uint8Array[]): Promise<void> {
-    this.#silence.came(lengthOf(chunks))
-    await this.#store(chunks)
+    const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    this.#silence.came(bytes)
+    if (await this.#sink.take(this, chunks)) this.#landed(chunks, bytes)
     this.#silence.check()
     this.#silence.answered()
   }
 
-  async #store(chunks: readonly Uint8Array[]): Promise<void> {
-    const bytes = lengthOf(chunks)
-    const start = this.position
-    if (start + bytes > (this.#file.total ?? Infinity)) {
-      throw new DriveError('bad-answer', 'The download is longer than it said.')
-    }
-    if (!(await this.#host.makeRoom(this, bytes))) return
-    const gained = this.#gained
-    try {
-      await this.#put(chunks, start, start + bytes)
-    } finally {
-      this.#host.giveBack(bytes - (this.#gained - gained))
-    }
-    if (!this.stopped) this.#landed(chunks, start, start + bytes)
-  }
-
-  async #put(chunks: readonly Uint8Array[], start: number, end: number): Promise<void> {
-    const { ranges } = this.#file
-    if (ranges.firstPresent(start) >= end) {
-      await this.#write(chunks, start)
-      return
-    }
-    const bytes = Buffer.concat(chunks)
-    for (let at = start; at < end;) {
-      const gap = ranges.firstGap(at)
-      const next = Math.min(end, gap > at ? gap : ranges.firstPresent(at))
-      const piece = bytes.subarray(at - start, next - start)
-      if (gap > at) this.#compare(piece, at)
-      else await this.#write([piece], at)
-      at = next
-    }
-  }
-
-  async #write(chunks: readonly Uint8Array[], position: number): Promise<void> {
-    for (;;) {
-      try {
-        this.#gained += await this.#file.write(chunks, position)
-        return
-      } catch (error) {
-        if (!isDriveError(error, 'local-disk-full')) throw error
-        if (this.stopped || !(await this.#host.findRoom(this))) throw error
-      }
-    }
-  }
-
-  #compare(bytes: Uint8Array, position: number): void {
-    const here = Buffer.allocUnsafe(bytes.length)
-    this.#file.readNow(here, position, bytes.length)
-    if (!here.equals(bytes)) this.#host.contradicted(position)
-  }
-
   #bodyEnded(head: Download): void {
-    const { total } = this.#file
+    const { total } = this.#sink
     if (total === undefined) this.#judgeEnd(head)
     else if (this.position < total) {
       const { position } = this
@@ -363,17 +282,13 @@ export class BagStream {
 
   #judgeEnd(head: Download): void {
     try {
-      this.#host.bodyCame(this.position, head)
+      this.#sink.bodyCame(this.position, head)
     } catch (error) {
       // Nothing of what is no content stays.
       if (isDriveError(error, 'bad-answer')) this.position = head.start
       throw error
     }
   }
-}
-
-function lengthOf(chunks: readonly Uint8Array[]): number {
-  return chunks.reduce((sum, chunk) => sum + chunk.length, 0)
 }
 
 const ignore = (): void => undefined
@@ -389,8 +304,8 @@ async function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
 }
 
 /**
- * A stream that hands over what arrives at once where `takeNow` can have it, else all that arrived since
- * the last hand-over, one at a time.
+ * A stream that hands over what arrives at once where `takeNow` takes it. Otherwise it hands over
+ * all that arrived since the last hand-over, one at a time.
  */
 function toSink(
   takeNow: (chunk: Uint8Array) => boolean,
@@ -435,8 +350,8 @@ function isNotAsked(error: unknown): boolean {
 }
 
 function pauseBefore(failures: number, error: unknown): number {
-  const asked = isDriveError(error) ? error.facts.retryAfterMs : undefined
-  const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures)
+  const serviceWaitMs = isDriveError(error) ? error.facts.retryAfterMs : undefined
+  const longest = backoffMs(failures, PAUSE)
   // Half of it at random, so that many cut downloads do not come back in step.
-  return asked ?? longest / 2 + Math.random() * (longest / 2)
+  return serviceWaitMs ?? longest / 2 + Math.random() * (longest / 2)
 }

@@ -1,26 +1,26 @@
 import { BagStream } from './bag-stream.ts'
-import type { StreamDependencies, StreamHost, StreamSettings } from './bag-stream.ts'
+import type { StreamDependencies, StreamSettings, StreamSink } from './bag-stream.ts'
 import type { Need } from './waiters.ts'
 
 /**
- * A position farther than this ahead of a stream is fetched by a request of its own: waiting for
- * 4 MiB costs about what a request costs, on a line of 10 MB/s as on one of 1 GB/s with its latency.
+ * A position farther than this ahead of a stream is fetched by a request of its own. Waiting for 4
+ * MiB costs about what a request costs, on a line of 10 MB/s as on one of 1 GB/s.
  */
 const FAR_BYTES = 4 * 1024 * 1024
 /** One sequential reader and two that seek; more requests for one bag only share the same line. */
 const MAX_STREAMS = 3
 
-/** What the streams report to their bag. */
-export interface StreamsHost extends StreamHost {
-  /** True while nothing is known of the content, not even how long it is. */
-  readonly mustSeeHead: boolean
-  /** True when the position is certainly inside the content, going by the listing. */
-  isListed(position: number): boolean
+/** What the streams of a bag ask of it. */
+export interface StreamsHost {
+  /** False while a range at `position` could be past the end: then the head is asked for first. */
+  mayStartAt(position: number): boolean
+  /** Where a new stream lands. */
+  land(): StreamSink
   /** A stream ended; `error` when it failed for good. */
   streamEnded(stream: BagStream, error: unknown): void
 }
 
-/** The streams of one bag: which there are, and which to start for what somebody needs. */
+/** The streams of one bag: which there are, and which to start for what readers need. */
 export class BagStreams {
   readonly #host: StreamsHost
   readonly #dependencies: StreamDependencies & { readonly mayStart: () => Promise<void> }
@@ -51,7 +51,7 @@ export class BagStreams {
     }
     const position = this.#startFor(need.position)
     if (position === 0 && this.#live().some((stream) => !stream.headSeen)) return
-    if (this.#live().length < (this.#mayAskRange ? MAX_STREAMS : 1)) {
+    if (this.#live().length < (this.#dependencies.support.mayAsk ? MAX_STREAMS : 1)) {
       this.#start(position, limit)
       return
     }
@@ -82,31 +82,24 @@ export class BagStreams {
     await Promise.all(this.#running.values())
   }
 
-  get #mayAskRange(): boolean {
-    return this.#dependencies.support.mayAsk && this.#host.mayAskRange
-  }
-
   #live(): BagStream[] {
     return [...this.#running.keys()].filter((stream) => !stream.stopped)
   }
 
   #reaches(stream: BagStream, position: number): boolean {
     if (stream.position > position) return false
-    return !this.#mayAskRange || position - stream.position <= FAR_BYTES
+    return !this.#dependencies.support.mayAsk || position - stream.position <= FAR_BYTES
   }
 
-  /**
-   * Where a stream for `position` begins. With nothing known, a range past the end would be refused,
-   * so the head is asked for first.
-   */
+  /** Where a stream for `position` begins. */
   #startFor(position: number): number {
-    if (!this.#mayAskRange) return 0
-    return this.#host.mustSeeHead && !this.#host.isListed(position) ? 0 : position
+    const { support } = this.#dependencies
+    return support.mayAsk && this.#host.mayStartAt(position) ? position : 0
   }
 
   #start(position: number, limit: number): void {
     const stream = new BagStream(
-      this.#host,
+      this.#host.land(),
       { position, limit },
       this.#dependencies,
       this.#settings,

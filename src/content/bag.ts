@@ -1,19 +1,24 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { Download } from '../service/drive-service.ts'
+import type { Download } from '../service/storage-service.ts'
 import { BagContent } from './bag-content.ts'
-import type { ContentDependencies } from './bag-content.ts'
+import type { ContentDependencies, ContentEvents } from './bag-content.ts'
 import type { BagFile } from './bag-file.ts'
 import type { BagStream, StreamDependencies } from './bag-stream.ts'
 import { BagStreams } from './bag-streams.ts'
 import type { StreamsHost } from './bag-streams.ts'
 import { Claim, type ClaimOptions } from './claim.ts'
-import { ScantRoom } from './scant-room.ts'
+import type { DiskSpeed } from './disk-speed.ts'
+import { DownloadWindow } from './download-window.ts'
+import { Landing } from './landing.ts'
+import { BagRangeSupport, type RangeSupport } from './range-support.ts'
 import { Waiters } from './waiters.ts'
 import type { Need, Wait } from './waiters.ts'
 
-export interface BagDependencies extends ContentDependencies, StreamDependencies {
-  /** Called when nobody uses the bag, its descriptors are closed and its content is idle. */
+export interface BagDependencies extends ContentDependencies, Omit<StreamDependencies, 'support'> {
+  readonly support: RangeSupport
+  readonly diskSpeed: DiskSpeed
+  /** Called when the bag is unused, its descriptors are closed and its content is idle. */
   readonly retired: () => void
 }
 
@@ -26,7 +31,7 @@ export interface BagSettings {
 /** A service that tells no length is given this long to send all of the content, in milliseconds. */
 const LISTED_AFTER_MS = 1_000
 
-/** One bag in use: its content, the streams that fill it, and those who wait for bytes. */
+/** One bag in use: its content, the streams that fill it, and the reads that wait for bytes. */
 export class Bag {
   contentType: string | undefined
   fileName: string | undefined
@@ -36,12 +41,12 @@ export class Bag {
   readonly #waiters: Waiters
   readonly #content: BagContent
   readonly #streams: BagStreams
-  readonly #scant: ScantRoom
+  readonly #window: DownloadWindow
+  readonly #support: BagRangeSupport
   #headSeen = false
   readonly #isAnswered = (): boolean => this.#headSeen
   /** The last head told no length. */
   #isUntold = false
-  #rangeRefused = false
   #cancelGrace: (() => void) | undefined
   #retiring: Promise<void> | undefined
   #isRetired = false
@@ -55,13 +60,15 @@ export class Bag {
     this.#dependencies = dependencies
     this.#settings = settings
     this.#waiters = new Waiters(dependencies.clock)
-    this.#content = new BagContent(found, this.#contentHost(), dependencies)
-    const { background, clock } = dependencies
+    this.#support = new BagRangeSupport(dependencies.support)
+    this.#content = new BagContent(found, this.#contentEvents(), dependencies)
+    const { background, clock, space } = dependencies
     const { graceMs } = settings
-    this.#scant = new ScantRoom(dependencies.space, this.#holder(), { clock, graceMs })
+    const parts = { space, content: this.#content, waiters: this.#waiters }
+    this.#window = new DownloadWindow(parts, { clock, graceMs })
     this.#streams = new BagStreams(
       this.#streamsHost(),
-      { ...dependencies, mayStart: () => background.ready() },
+      { ...dependencies, support: this.#support, mayStart: () => background.ready() },
       settings,
     )
   }
@@ -92,15 +99,10 @@ export class Bag {
     return this.#streams.size > 0
   }
 
-  /** The descriptor of complete content; stays open until the bag has no claims. */
-  get completeFd(): number | undefined {
-    return this.isComplete ? this.#content.file.fd : undefined
-  }
-
-  /** Path of complete content that is stored under its own name. */
-  get storedPath(): string | undefined {
+  /** Path of complete content that has its own name. */
+  get finalPath(): string | undefined {
     const { file } = this.#content
-    return this.isComplete && file.stored ? file.path : undefined
+    return this.isComplete && file.isFinal ? file.path : undefined
   }
 
   claim(options: ClaimOptions): Claim {
@@ -121,7 +123,7 @@ export class Bag {
       })
     }
     this.#retireWhenIdle()
-    // What is complete becomes idle in a moment; who needs its room had better wait for that.
+    // What is complete becomes idle in a moment; a write that needs its room waits for that.
     if (this.isComplete) this.#dependencies.space.expect(this.#retireSoon())
   }
 
@@ -133,6 +135,11 @@ export class Bag {
     const length = this.#give(claim, buffer.length, position)
     if (length === undefined || length === 0) return length
     return this.#content.file.readNow(buffer, position, length)
+  }
+
+  /** True when all bytes from `start` to `end` are here, as a reader may have them. */
+  holds(claim: Claim, start: number, end: number): boolean {
+    return this.#give(claim, end - start, start) === end - start
   }
 
   /** As `readNow`, and waits for the bytes. `ahead`: how far the download may go on past them. */
@@ -160,9 +167,9 @@ export class Bag {
   }
 
   /**
-   * The true length; waits for the head of a download, or for all of it when the head has none: then a
-   * while only, and the claim's listed length is told. That download may go on for `ahead` bytes.
-   * Rejects `timed-out`, also while bytes come.
+   * The true length. Waits for the head of a download, or for all of it when the head has none.
+   * That wait is short, and then the claim's listed length is the answer. That download may go on
+   * for `ahead` bytes. Rejects `timed-out`, also while bytes come.
    */
   async waitForLength(
     claim: Claim,
@@ -190,7 +197,7 @@ export class Bag {
   }
 
   /**
-   * For a reader that is at `position` and goes on: lets the stream ahead of it run to `extendTo`,
+   * For a reader that is at `position` and goes on. Lets the stream ahead of it run to `extendTo`,
    * or starts one when the next gap is less than `startWithin` away.
    */
   readAhead(
@@ -212,9 +219,16 @@ export class Bag {
     this.#waiters.wake()
   }
 
+  /** Writes down which bytes are here, in the background. */
+  keep(): void {
+    this.#content.keep().catch((error: unknown) => {
+      this.#dependencies.log.error({ bagId: this.bagId, err: error }, 'Content could not be kept.')
+    })
+  }
+
   /** Resolves when content that is complete has its own name on disk, or could not get it. */
-  async stored(): Promise<void> {
-    await this.#content.stored()
+  async finalized(): Promise<void> {
+    await this.#content.finalized()
   }
 
   /** All of it came again and was not the same: it goes with its last reader. Returns the error to throw. */
@@ -227,7 +241,7 @@ export class Bag {
     return this.#content.isAsKnown()
   }
 
-  /** Stops everything and puts what came so far aside, whoever still holds a claim. */
+  /** Stops everything and puts what came so far aside, even while readers hold claims. */
   async shutDown(): Promise<void> {
     this.#isShutDown = true
     this.#claims.clear()
@@ -264,12 +278,12 @@ export class Bag {
     return answer
   }
 
-  /** Makes sure that everything that somebody waits for is under way. */
+  /** Makes sure that all bytes that reads wait for are under way. */
   #pump(): void {
     this.#content.check()
     const needs = this.#waiters.needs()
     for (const need of needs) this.#streams.cover(need, needs)
-    this.#scant.look()
+    this.#window.resumeParked()
   }
 
   #wake(): void {
@@ -278,15 +292,15 @@ export class Bag {
     if (this.#waiters.size > 0) this.#pump()
   }
 
-  #contentHost(): ConstructorParameters<typeof BagContent>[1] {
+  #contentEvents(): ContentEvents {
     return {
       replaced: () => {
         this.#headSeen = false
         this.#streams.stopAll()
-        // Who was given bytes of the old generation learns it now and not when new ones arrive.
+        // A reader of the old generation gets its error now, and not when new bytes arrive.
         this.#waiters.wake()
       },
-      settled: () => {
+      stateChanged: () => {
         this.#wake()
         this.#retireWhenIdle()
       },
@@ -296,70 +310,21 @@ export class Bag {
     }
   }
 
-  #holder(): ConstructorParameters<typeof ScantRoom>[1] {
-    const content = this.#content
-    return {
-      needs: () => this.#waiters.needs(),
-      held: () => this.receivedBytes,
-      isHere: (start, end) => content.file.ranges.contains(start, end),
-      isEndless: (position) =>
-        content.length === undefined && position >= Math.max(0, ...this.#listedSizes()),
-      dropExcept: (start, end) => {
-        content.dropExcept(start, end)
-      },
-      giveUp: () => {
-        content.dropExcept(0, 0)
-        return new DriveError('corrupt', 'The content does not end where the cache does.', {
-          hint: 'A larger --cache-size may help.',
-        })
+  #streamsHost(): StreamsHost {
+    const landing = {
+      ...this.#dependencies,
+      content: this.#content,
+      window: this.#window,
+      waiters: this.#waiters,
+      onHead: (head: Download) => this.#headArrived(head),
+      onChange: () => {
+        this.#wake()
       },
     }
-  }
-
-  #listedSizes(): readonly number[] {
-    return this.#dependencies.listedSizes(this.bagId)
-  }
-
-  #streamsHost(): StreamsHost {
-    const content = this.#content
-    const mayAskRange = (): boolean => !this.#rangeRefused
-    const mustSeeHead = (): boolean => !this.#headSeen && this.length === undefined
     return {
-      get file() {
-        return content.file
-      },
-      get mayAskRange() {
-        return mayAskRange()
-      },
-      get mustSeeHead() {
-        return mustSeeHead()
-      },
-      isListed: (position) => {
-        const listed = this.#listedSizes()
-        return listed.length > 0 && position < Math.min(...listed)
-      },
-      headArrived: (head) => this.#headArrived(head),
-      makeRoomNow: (bytes) => this.#dependencies.space.reserveNow(bytes),
-      makeRoom: (stream, bytes) => this.#scant.makeRoom(stream, bytes),
-      findRoom: (stream) => this.#scant.findRoom(stream),
-      giveBack: (bytes) => {
-        this.#dependencies.space.adjust(-bytes)
-      },
-      landed: (chunks, position) => {
-        this.#wake()
-        content.landed(chunks, position)
-      },
-      contradicted: (position) => {
-        throw content.distrust(`the bytes at ${position} differ from those that came before`)
-      },
-      bodyCame: (length, head) => {
-        try {
-          content.bodyCame(length, head)
-        } finally {
-          this.#waiters.wake()
-        }
-        this.#wake()
-      },
+      mayStartAt: (position) =>
+        this.#headSeen || this.length !== undefined || this.#content.isListed(position),
+      land: () => new Landing(landing),
       streamEnded: (stream, error) => {
         if (error !== undefined) this.#streamFailed(stream, error)
         this.#pump()
@@ -380,11 +345,8 @@ export class Bag {
 
   #streamFailed(stream: BagStream, error: unknown): void {
     const isPastEnd = error instanceof DriveError && error.facts.status === 416
-    if (isPastEnd && !this.#rangeRefused) {
-      // A range that the service will not have: go without, whatever it does for other bags.
-      this.#rangeRefused = true
-      return
-    }
+    // A range that the service will not have: go without, whatever it does for other bags.
+    if (isPastEnd && this.#support.refuse()) return
     const { bagId } = this
     this.#dependencies.log.warn(
       { bagId, position: stream.position, err: error },
@@ -418,7 +380,7 @@ export class Bag {
     this.#dependencies.space.expect(this.#retiring)
   }
 
-  /** Puts the content aside, unless somebody comes in the meantime and stays. */
+  /** Puts the content aside, unless a reader comes in the meantime and stays. */
   async #retire(): Promise<void> {
     while (this.#isIdle() && !this.#isRetired) {
       const { file } = this.#content

@@ -1,5 +1,5 @@
 import { DriveError } from '../domain/errors.ts'
-import type { Download } from '../service/drive-service.ts'
+import type { Download } from '../service/storage-service.ts'
 
 /** Of content that must come twice, so many bytes are compared before it is read; all of it before it is copied. */
 export const COMPARED_BYTES = 64 * 1024
@@ -7,23 +7,24 @@ export const COMPARED_BYTES = 64 * 1024
 /** What is known of a bag's content without asking for it; lengths in bytes. */
 export interface KnownLengths {
   /** Length of what was uploaded from here: no other content can be the bag's. */
-  readonly ours: number | undefined
+  readonly uploadedLength: number | undefined
   /** Lengths that it may have: those that the listing tells, and one that was believed before. */
-  readonly told: readonly number[]
+  readonly possibleLengths: readonly number[]
 }
 
 /** What an answer's head tells of its body. */
 export type AnswerHead = Pick<Download, 'totalLength' | 'contentType'>
 
 /**
- * A body is content; or it is in doubt, and must come a second time; or it is something else that the
- * service, or a network before it, had to say.
+ * A body is content; or it is in doubt, and must come a second time; or it is something else. That
+ * may be an error page of the service, or of a network before it.
  */
 type Verdict = 'content' | 'doubtful' | 'other'
 
 /**
- * What counts as a bag's content: a body as long as the listing says or as what we uploaded, or one that
- * came twice the same. JSON and pages must be as long, since an error comes twice the same too.
+ * What counts as a bag's content. A body is believed when it is as long as the listing says or as
+ * what we uploaded, or when it came twice the same. JSON and pages must be as long, since an error
+ * comes twice the same too.
  */
 export class Belief {
   readonly #known: () => KnownLengths
@@ -39,7 +40,7 @@ export class Belief {
   }
 
   /**
-   * Looks at a head: true when the body's length is in doubt, to be settled by `cameWhole`; false when it
+   * Looks at a head: true when the body's length is in doubt, which `cameWhole` decides; false when it
    * is believed, or not told. Throws `bad-answer` for what is no content.
    */
   doubts(head: AnswerHead): boolean {
@@ -68,15 +69,15 @@ export class Belief {
 
   /** The error of content that has to come once more. */
   doubtOf(length: number): DriveError {
-    const told = this.#known().told.join(' or ')
-    const instead = told === '' ? 'nothing else tells its length' : `${told} are known`
+    const known = this.#known().possibleLengths.join(' or ')
+    const instead = known === '' ? 'nothing else tells its length' : `${known} are known`
     return new DriveError('unavailable', `The content came with ${length} bytes, and ${instead}.`)
   }
 
   #judge(length: number, head: AnswerHead): Verdict {
-    const { ours, told } = this.#known()
-    if (ours !== undefined) return length === ours ? 'content' : 'other'
-    if (told.includes(length)) return 'content'
+    const { uploadedLength, possibleLengths } = this.#known()
+    if (uploadedLength !== undefined) return length === uploadedLength ? 'content' : 'other'
+    if (possibleLengths.includes(length)) return 'content'
     return mayBeNoContent(head) ? 'other' : 'doubtful'
   }
 }

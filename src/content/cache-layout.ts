@@ -6,12 +6,12 @@ import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 
 /** What the cache holds of a bag: all of it, some of it, or bytes that failed their check. */
-export type StoredKind = 'complete' | 'partial' | 'bad'
+export type CacheFileKind = 'complete' | 'partial' | 'bad'
 
 /** One bag's files as found on disk. `key` is `fileNameOf` its id; `bytes` is what they take. */
 export interface FilesOfBag {
   readonly key: string
-  readonly kind: StoredKind
+  readonly kind: CacheFileKind
   readonly bytes: number
   readonly usedAtMs: number
 }
@@ -34,8 +34,8 @@ const TAG =
 
 /**
  * The cache's files: `<dir>/v1/<2 hex>/<key>` is complete content, `.part` with `.ranges` some of
- * it, `.bad` what failed its check. Folders are 0700 and files 0600. Whoever can read the state
- * directory can read the account's content, so nobody else can.
+ * it, `.bad` what failed its check. Folders are 0700 and files 0600: only the owner may read them,
+ * because they hold the account's content.
  */
 export class CacheLayout {
   readonly #root: string
@@ -85,13 +85,13 @@ export class CacheLayout {
     this.#made.add(key.slice(0, 2))
   }
 
-  /** Called when a file could not be made for want of its folder: somebody deleted the cache. */
+  /** Called when a file could not be made for want of its folder: the cache was deleted. */
   forgetFolders(): void {
     this.#made.clear()
   }
 
   /**
-   * Everything that is stored, least recently used first. Removes what a crash left; files of
+   * Everything that is on disk, least recently used first. Removes what a crash left; files of
    * other names are not ours and stay. One folder at a time is read synchronously: 100,000 calls
    * through the thread pool would take several seconds.
    */
@@ -114,18 +114,18 @@ export class CacheLayout {
       } else if (isStray(names, key, suffix)) {
         this.#unlink(path)
       } else if (suffix !== '.ranges') {
-        const stored = describe(path, key, suffix)
-        if (stored !== undefined) found.push(stored)
+        const files = describe(path, key, suffix)
+        if (files !== undefined) found.push(files)
       }
     }
   }
 
   /**
    * Takes a bag's files away. They leave their names at once, so that a new download of the same
-   * bag cannot meet them, and are deleted off the main thread: for gigabytes that takes long.
+   * bag cannot meet them. They are deleted off the main thread, because gigabytes take long.
    * Resolves when their space is free; never rejects.
    */
-  async remove(key: string, kind: StoredKind): Promise<void> {
+  async remove(key: string, kind: CacheFileKind): Promise<void> {
     const paths = this.paths(key)
     // `.ranges` goes first: without it a `.part` is not believed, whatever happens in between.
     const gone =

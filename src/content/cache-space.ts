@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises'
 import { LRUCache } from 'lru-cache'
 import { fromFileSystem } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { CacheLayout, FilesOfBag, StoredKind } from './cache-layout.ts'
+import type { CacheLayout, FilesOfBag, CacheFileKind } from './cache-layout.ts'
 
 /** Free space is asked for again after this much was written, so at most this much late. */
 const ASK_EVERY_BYTES = 8 * 1024 * 1024
@@ -30,7 +30,7 @@ export interface DiskRoom {
 
 interface IdleContent {
   readonly key: string
-  readonly kind: StoredKind
+  readonly kind: CacheFileKind
   readonly bytes: number
 }
 
@@ -43,8 +43,8 @@ const WINDOW_SHARE = 16
  * Keeps the cache within its bytes and the disk above its free-space floor, as bytes arrive.
  *
  * Idle content is in an LRU cache and can be evicted. Content in use is only counted: to unlink an
- * open file would free nothing. So what is open may pass the limit by a window for each bag; when it is
- * closed, the least recently used goes until the limit holds again.
+ * open file would free nothing. So what is open may pass the limit by a window for each bag. When
+ * it is closed, the least recently used content goes until the limit holds again.
  */
 export class CacheSpace implements DiskRoom {
   readonly #layout: CacheLayout
@@ -87,13 +87,13 @@ export class CacheSpace implements DiskRoom {
   }
 
   /** Takes in what is on disk already, least recently used first. */
-  load(stored: readonly FilesOfBag[]): void {
-    for (const { key, kind, bytes } of stored) this.putBack(key, kind, bytes)
+  load(found: readonly FilesOfBag[]): void {
+    for (const { key, kind, bytes } of found) this.putBack(key, kind, bytes)
     // A limit that was lowered since the last run holds from the start.
     this.#evictOverLimit()
   }
 
-  /** What is stored under this key and not in use, or undefined. */
+  /** What is on disk under this key and not in use, or undefined. */
   peek(key: string): IdleContent | undefined {
     return this.#idle.peek(key)
   }
@@ -109,7 +109,7 @@ export class CacheSpace implements DiskRoom {
    * Makes content idle, as the most recently used. Content that alone passes the limit is removed
    * at once, so that it does not drive out all the rest first. Of bad content only the last stays.
    */
-  putBack(key: string, kind: StoredKind, bytes: number): void {
+  putBack(key: string, kind: CacheFileKind, bytes: number): void {
     if (kind === 'bad') this.#forgetBad(key)
     if (bytes > this.#settings.maxBytes) {
       this.#remove(key, kind)
@@ -135,7 +135,7 @@ export class CacheSpace implements DiskRoom {
       await Promise.race(this.#retiring)
       this.#evictOverLimit()
     }
-    if (this.#removals.size > 0) await this.settled()
+    if (this.#removals.size > 0) await this.removalsDone()
     this.#writtenSinceAsked += bytes
     const isAboveFloor = this.#writtenSinceAsked < ASK_EVERY_BYTES || (await this.#keepFloor())
     return isAboveFloor && this.usedBytes <= this.#settings.maxBytes
@@ -154,7 +154,7 @@ export class CacheSpace implements DiskRoom {
   /** Evicts the least recently used content, to make room where the disk was full. */
   async evictOne(): Promise<boolean> {
     const oldest = this.#evictOldest()
-    await this.settled()
+    await this.removalsDone()
     return oldest
   }
 
@@ -168,17 +168,17 @@ export class CacheSpace implements DiskRoom {
   async clear(): Promise<void> {
     await Promise.all(this.#retiring)
     while (this.#evictOldest());
-    await this.settled()
+    await this.removalsDone()
   }
 
-  /** Counts a removal among those that `settled` waits for; it must not reject. */
+  /** Counts a removal among those that `removalsDone` waits for; it must not reject. */
   track(removal: Promise<void>): void {
     const tracked = removal.finally(() => this.#removals.delete(tracked))
     this.#removals.add(tracked)
   }
 
   /** Resolves when evicted content is off the disk. */
-  async settled(): Promise<void> {
+  async removalsDone(): Promise<void> {
     await Promise.all(this.#removals)
   }
 
@@ -225,7 +225,7 @@ export class CacheSpace implements DiskRoom {
     }
   }
 
-  #remove(key: string, kind: StoredKind): void {
+  #remove(key: string, kind: CacheFileKind): void {
     this.track(this.#layout.remove(key, kind))
   }
 }

@@ -11,8 +11,8 @@ export interface ClaimOptions {
 export class Claim {
   readonly takesDoubts: boolean
   readonly #listedLength: number | undefined
-  /** Length that the reader was told before the true one was known. */
-  #told: number | undefined
+  /** Length that the reader was given before the true one was known. */
+  #toldLength: number | undefined
   /** Generation of the bytes that the reader was given; undefined before the first. */
   #generation: number | undefined
 
@@ -23,8 +23,8 @@ export class Claim {
 
   /** The listed length, for want of the true one. */
   tellListed(): number | undefined {
-    this.#told = this.#listedLength
-    return this.#told
+    this.#toldLength = this.#listedLength
+    return this.#toldLength
   }
 
   /** Bytes of that generation were given to the reader. */
@@ -45,9 +45,9 @@ export class Claim {
    * would: a kernel that was told a length reads no further.
    */
   mayBeCutShort(end: number, length: number | undefined): boolean {
-    if (this.#told === undefined || end < this.#told) return false
-    if (length === undefined || length <= this.#told) return length === undefined
-    const words = `The content is longer than the ${this.#told} bytes that are listed.`
+    if (this.#toldLength === undefined || end < this.#toldLength) return false
+    if (length === undefined || length <= this.#toldLength) return length === undefined
+    const words = `The content is longer than the ${this.#toldLength} bytes that are listed.`
     throw new DriveError('corrupt', words, { hint: 'Open the file again.' })
   }
 }

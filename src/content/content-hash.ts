@@ -5,8 +5,8 @@ import type { BagFile } from './bag-file.ts'
 const BLOCK_BYTES = 1024 * 1024
 
 /**
- * The SHA-256 of one generation of content: taken while the bytes come, as far as they come in
- * order from 0, and from the file for the rest.
+ * The SHA-256 of one generation of content. It is taken from the bytes as they come, as far as they
+ * come in order from 0, and from the file for the rest.
  */
 export class ContentHash {
   #hash: Hash = createHash('sha256')

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
-import { LEAST_PACE } from '../service/least-pace.ts'
+import { LEAST_BYTES_PER_SECOND } from '../service/slow-answer.ts'
 
 /** The body may stand still for this part of what is allowed in all; then there is time to ask anew. */
 const STALL_SHARE = 3
@@ -8,7 +8,7 @@ const STALL_SHARE = 3
 const STALL_SLACK = 1.25
 
 /**
- * How long a stream has brought less than `LEAST_PACE`, over all its tries. A reader waits no longer than
+ * How long a stream has brought less than `LEAST_BYTES_PER_SECOND`, over all its tries. A reader waits no longer than
  * this allows, whichever layer repeats what. Waiting for a turn and for the disk is no silence.
  */
 export class Silence {
@@ -28,7 +28,7 @@ export class Silence {
     this.#mostMs = mostMs
   }
 
-  /** Milliseconds that may still pass at less than the least pace. */
+  /** Milliseconds that may still pass at less than the least speed. */
   get leftMs(): number {
     return Math.max(0, this.#mostMs - this.#beforeMs - this.#waitedMs)
   }
@@ -41,7 +41,7 @@ export class Silence {
   }
 
   /** The request goes out: its head is waited for. */
-  asked(): void {
+  requestSent(): void {
     this.#begin(this.leftMs)
   }
 
@@ -58,7 +58,7 @@ export class Silence {
     this.#beforeMs += this.#waitedMs
     this.#bytes += bytes
     this.#wait = undefined
-    if (this.#bytes * 1000 < LEAST_PACE * this.#beforeMs) return
+    if (this.#bytes * 1000 < LEAST_BYTES_PER_SECOND * this.#beforeMs) return
     this.#beforeMs = 0
     this.#bytes = 0
     this.#pausedMs = 0

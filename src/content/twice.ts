@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { DriveService } from '../service/drive-service.ts'
+import type { StorageService } from '../service/storage-service.ts'
 import type { Silence } from './silence.ts'
 
 /**
@@ -9,7 +9,7 @@ import type { Silence } from './silence.ts'
  * differ. Nothing of it is kept. Rejects when it does not come, or too slowly.
  */
 export async function comesAgain(
-  deps: { readonly service: Pick<DriveService, 'download'>; readonly silence: Silence },
+  deps: { readonly service: Pick<StorageService, 'download'>; readonly silence: Silence },
   bagId: BagId,
   before: { readonly length: number; readonly sha256: string },
   signal?: AbortSignal,
@@ -19,7 +19,7 @@ export async function comesAgain(
     ...(signal && { signal }),
     limits: silence.limits,
     onBegin: () => {
-      silence.asked()
+      silence.requestSent()
     },
   })
   silence.answered()

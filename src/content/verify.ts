@@ -7,7 +7,7 @@ export interface VerifyReport {
   readonly good: number
   /** Nothing is known to compare them with. */
   readonly unknown: number
-  /** Set aside; they are downloaded again when somebody reads them. */
+  /** Set aside; they are downloaded again when they are read. */
   readonly bad: readonly BagId[]
   /** Those that the disk would not read. */
   readonly unreadable: readonly { readonly bagId: BagId; readonly reason: string }[]

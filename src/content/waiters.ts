@@ -29,8 +29,8 @@ interface Waiter {
 }
 
 /**
- * Those who wait for bytes of one bag. Each is answered in the turn in which its bytes landed, so
- * nothing can take them away again between the wake-up and the read.
+ * The reads that wait for bytes of one bag. Each is answered in the turn in which its bytes landed,
+ * so nothing can take them away again between the wake-up and the read.
  */
 export class Waiters {
   readonly #waiters = new Set<Waiter>()
@@ -89,12 +89,12 @@ export class Waiters {
     })
   }
 
-  /** Answers everybody whose bytes are here. */
+  /** Answers every read whose bytes are here. */
   wake(): void {
     for (const waiter of [...this.#waiters]) waiter.wake()
   }
 
-  /** What those who wait lack, in the order in which they came. */
+  /** What the waiting reads lack, in the order in which they came. */
   needs(): Need[] {
     const needs: Need[] = []
     for (const waiter of this.#waiters) {
@@ -104,7 +104,7 @@ export class Waiters {
     return needs
   }
 
-  /** Rejects everybody whose need is not `spared`; without `spared`, everybody. */
+  /** Rejects every read whose need is not `spared`; without `spared`, all reads. */
   fail(error: unknown, spared?: (need: Need | undefined) => boolean): void {
     for (const waiter of [...this.#waiters]) {
       if (spared?.(waiter.need()) !== true) waiter.reject(error)

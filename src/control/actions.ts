@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { DriveStatus, LeavingProgress, ToldItem, ToldReport } from './protocol.ts'
+import type { DriveStatus, LeavingProgress, WireItem, WireReport } from './protocol.ts'
 
 /** What a running drive does when asked over its socket. Every rejection is a DriveError. */
 export interface ControlActions {
@@ -19,17 +19,17 @@ export interface ControlActions {
   sync(options: {
     readonly name?: string
     readonly onProgress: (waiting: number) => void
-  }): Promise<readonly ToldItem[]>
+  }): Promise<readonly WireItem[]>
   /** Tries failed changes again now, also those that waited for the person; all without ids. */
-  retry(ids: readonly string[]): Promise<readonly ToldItem[]>
+  retry(ids: readonly string[]): Promise<readonly WireItem[]>
   /** Forgets changes and their content for good. Rejects `busy` while one is being sent. */
-  discard(ids: readonly string[]): Promise<readonly ToldItem[]>
+  discard(ids: readonly string[]): Promise<readonly WireItem[]>
   /** Content of a change. */
   openContent(id: string): Promise<Readable>
   verifyCache(options: {
     readonly onProgress: (checked: number) => void
     readonly signal: AbortSignal
-  }): Promise<ToldReport>
+  }): Promise<WireReport>
   /** Removes all cached content that is not open. */
   clearCache(): Promise<void>
 }

@@ -13,8 +13,8 @@ import {
   type DriveStatus,
   type LeavingEvent,
   type LeavingProgress,
-  type ToldItem,
-  type ToldReport,
+  type WireItem,
+  type WireReport,
 } from './protocol.ts'
 
 /** How a drive left: with so many changes kept for the next mount, by ending before it said, or not asked at all. */
@@ -85,7 +85,7 @@ function silent(socketPath: string, cause: unknown): DriveError {
 export async function askToSync(
   socketPath: string,
   options: { readonly name?: string; readonly onProgress: (waiting: number) => void },
-): Promise<readonly ToldItem[]> {
+): Promise<readonly WireItem[]> {
   const { name } = options
   const query = name === undefined ? '' : `?${new URLSearchParams({ name }).toString()}`
   try {
@@ -103,7 +103,7 @@ export async function askToSync(
 export async function askToVerify(
   socketPath: string,
   onProgress: (checked: number) => void,
-): Promise<ToldReport> {
+): Promise<WireReport> {
   for await (const event of eventsOf(socketPath, '/cache/verify', verifyEvent)) {
     if (event.type === 'verified') return event.report
     if (event.type === 'refused') throw toError(event)
@@ -121,7 +121,7 @@ export async function askOutbox(
   socketPath: string,
   what: 'retry' | 'discard',
   ids: readonly string[],
-): Promise<readonly ToldItem[]> {
+): Promise<readonly WireItem[]> {
   const query = new URLSearchParams(ids.map((id): [string, string] => ['id', id]))
   const answer = await ask(socketPath, 'POST', `/outbox/${what}?${query.toString()}`)
   return z.array(outboxItem).parse(JSON.parse(await text(answer)))
@@ -164,7 +164,9 @@ function toError({ code, message, hint }: z.infer<typeof refusal>): DriveError {
 }
 
 function left(): DriveError {
-  return new DriveError('unavailable', 'The drive left before it answered.')
+  return new DriveError('unavailable', 'The drive ended before it answered.', {
+    hint: 'Its log tells why. Mount it again: it goes on with what is not sent yet.',
+  })
 }
 
 /** True when the process behind a socket is gone. */

@@ -82,6 +82,11 @@ export const driveStatus = z.object({
    */
   conflicts: optional(z.array(z.object({ name: z.string(), other: z.string(), atMs: z.number() }))),
   /**
+   * What folders were stored without; without a path all that was not changed here. A drive of an earlier version
+   * does not tell.
+   */
+  leftOut: optional(z.array(z.object({ folder: z.string(), path: optional(z.string()) }))),
+  /**
    * Folders that refused changes, because their new version does not fit beside the old one; older
    * drives do not tell.
    */
@@ -126,9 +131,9 @@ export const verifyEvent = z.discriminatedUnion('type', [
 
 export type LeavingProgress = z.infer<typeof leavingProgress>
 export type LeavingEvent = z.infer<typeof leavingEvent>
-export type ToldItem = z.infer<typeof outboxItem>
+export type WireItem = z.infer<typeof outboxItem>
 export type DriveStatus = z.infer<typeof driveStatus>
-export type ToldReport = z.infer<typeof verifyReport>
+export type WireReport = z.infer<typeof verifyReport>
 export type Refusal = z.infer<typeof refusal>
 export type SyncEvent = z.infer<typeof syncEvent>
 export type VerifyEvent = z.infer<typeof verifyEvent>

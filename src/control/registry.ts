@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem } from '../domain/errors.ts'
+import { ifThere, readJsonIfThere } from '../disk/if-there.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
 
 const runningDrive = z.object({
@@ -24,7 +25,11 @@ export class DriveRegistry {
     this.#dir = dir
   }
 
+  /** One state directory has one drive: another that is known to have the same one is dead, and its socket is this one's. */
   async add(drive: RunningDrive): Promise<void> {
+    for (const { mountpoint, stateDir } of await this.list()) {
+      if (stateDir !== undefined && stateDir === drive.stateDir) await this.remove(mountpoint)
+    }
     const path = this.#path(drive.mountpoint)
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 })
@@ -34,29 +39,28 @@ export class DriveRegistry {
     }
   }
 
-  /** Undefined when no drive is known there, or its entry cannot be read. */
+  /** Undefined when no drive is known there, or its file cannot be read. */
   async find(mountpoint: string): Promise<RunningDrive | undefined> {
     return this.#read(this.#path(mountpoint))
   }
 
   async #read(path: string): Promise<RunningDrive | undefined> {
-    try {
-      const text = await readFile(path, 'utf8')
-      return runningDrive.safeParse(JSON.parse(text)).data
-    } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined
-      throw error
-    }
+    return runningDrive.safeParse(await readJsonIfThere(path)).data
   }
 
   /** All that are known, by mountpoint; those whose process died may be among them. */
   async list(): Promise<readonly RunningDrive[]> {
     const found: RunningDrive[] = []
-    for (const name of await readdirIfThere(this.#dir)) {
+    for (const name of (await ifThere(readdir(this.#dir))) ?? []) {
       const drive = name.endsWith('.json') ? await this.#read(join(this.#dir, name)) : undefined
       if (drive !== undefined) found.push(drive)
     }
     return found.sort((a, b) => (a.mountpoint < b.mountpoint ? -1 : 1))
+  }
+
+  /** Removes a drive that leaves; one that took over its mountpoint stays. */
+  async removeOwn({ mountpoint, pid }: Pick<RunningDrive, 'mountpoint' | 'pid'>): Promise<void> {
+    if ((await this.find(mountpoint))?.pid === pid) await this.remove(mountpoint)
   }
 
   async remove(mountpoint: string): Promise<void> {
@@ -66,14 +70,5 @@ export class DriveRegistry {
   #path(mountpoint: string): string {
     const hash = createHash('sha256').update(mountpoint).digest('hex').slice(0, 16)
     return join(this.#dir, `${hash}.json`)
-  }
-}
-
-async function readdirIfThere(path: string): Promise<readonly string[]> {
-  try {
-    return await readdir(path)
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return []
-    throw error
   }
 }

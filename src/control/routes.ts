@@ -8,7 +8,7 @@ interface ControlCall {
   readonly actions: ControlActions
   readonly query: URLSearchParams
   readonly response: ServerResponse
-  /** Aborted when whoever asked has gone. */
+  /** Aborted when the client has gone. */
   readonly signal: AbortSignal
 }
 
@@ -35,7 +35,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   },
 }
 
-/** Answers one request; a DriveError is told to who asked, anything else rejects. */
+/** Answers one request. A DriveError goes to the client, anything else rejects. */
 export async function answer(
   actions: ControlActions,
   request: IncomingMessage,

@@ -15,7 +15,7 @@ export class ControlServer {
   /** Connections; they remove themselves. */
   readonly #open = new Set<Socket>()
   /** The request that is being answered on a connection. */
-  readonly #asked = new WeakMap<Socket, IncomingMessage>()
+  readonly #requests = new WeakMap<Socket, IncomingMessage>()
 
   private constructor(server: Server, socketPath: string) {
     this.#server = server
@@ -25,9 +25,9 @@ export class ControlServer {
       socket.once('close', () => this.#open.delete(socket))
     })
     server.prependListener('request', (request, response) => {
-      this.#asked.set(request.socket, request)
+      this.#requests.set(request.socket, request)
       response.once('close', () => {
-        this.#asked.delete(request.socket)
+        this.#requests.delete(request.socket)
         if (!server.listening) request.socket.destroy()
       })
     })
@@ -60,11 +60,13 @@ export class ControlServer {
     return new ControlServer(server, socketPath)
   }
 
-  /** Ends when answers under way are sent; who has not asked yet, or not to the end, is cut off. */
+  /**
+   * Ends when answers under way are sent. Clients that have not sent a whole request are cut off.
+   */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve))
     for (const socket of this.#open) {
-      if (this.#asked.get(socket)?.complete !== true) socket.destroy()
+      if (this.#requests.get(socket)?.complete !== true) socket.destroy()
     }
     await closed
     await rm(this.#socketPath, { force: true })

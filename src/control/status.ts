@@ -1,8 +1,9 @@
 import type { CacheStats } from '../content/bag-cache.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
-import type { ShownConflict } from '../drive/conflicts.ts'
-import type { RefusedChanges, RoomHolder } from '../drive/room.ts'
+import type { ShownConflict } from '../drive/root/conflicts.ts'
+import type { LeftOutFile } from '../drive/folders/left-out.ts'
+import type { RefusedChanges, RoomHolder } from '../drive/space/room.ts'
 import type { ListingStatus } from '../namespace/listing.ts'
 import { listItems, type Sending } from '../outbox/items.ts'
 import { percentOf } from '../outbox/words.ts'
@@ -15,6 +16,7 @@ export interface StatusDeps {
   readonly listing: { status(): ListingStatus }
   readonly cache: { stats(): CacheStats }
   readonly conflicts: () => readonly ShownConflict[]
+  readonly leftOut: () => readonly LeftOutFile[]
   readonly roomHolders: () => readonly RoomHolder[]
   readonly refused: () => readonly RefusedChanges[]
   /** A name in the listing for a bag, if it has one. */
@@ -45,6 +47,7 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     }),
     outbox: [...listItems(deps.outbox.intents(), deps.uploader)],
     conflicts: deps.conflicts().map(({ name, other, atMs }) => ({ name, other, atMs })),
+    leftOut: [...deps.leftOut()],
     refused: [...deps.refused()],
     damaged: [...deps.outbox.damaged()],
     room: deps.roomHolders().map(({ name, bytes }) => ({ name, bytes })),

@@ -1,24 +1,16 @@
 import { constants } from 'node:fs'
 import { open, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { syncDirectory } from './sync.ts'
 
 /** As `w`, but never through a link that has the name. */
 const WRITE_ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
 
-/** Makes the entries of a directory (creations, renames, removals) survive a power cut. */
-export async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r')
-  try {
-    await directory.sync()
-  } finally {
-    await directory.close()
-  }
-}
-
 /**
- * Replaces the content of a file so that a reader finds the old or the new one, whole, at any
- * time; pieces are written one at a time. `durable` also waits until it would survive a power cut (file and directory are fsynced);
- * without it a kill of this process is survived. The file is private (0600).
+ * Replaces the content of a file. A reader finds the old or the new one, whole, at any time. Pieces
+ * are written one at a time. `durable` also waits until it would survive a power cut (file and
+ * directory are fsynced); without it a kill of this process is survived. The file is private
+ * (0600).
  */
 export async function writeFileAtomic(
   path: string,

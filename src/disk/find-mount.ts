@@ -1,16 +1,11 @@
 import { readFile } from 'node:fs/promises'
-import { systemErrorCode } from '../domain/errors.ts'
+import { ifThere } from './if-there.ts'
 import { parseMountinfo, type Mount } from './mountinfo.ts'
 
 /** What is mounted on a path, without touching the path; undefined where there is no mount table. */
 export async function findMount(path: string): Promise<Mount | undefined> {
-  try {
-    const mounts = await listMounts()
-    return mounts.findLast(({ mountpoint }) => mountpoint === path)
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
-    throw error
-  }
+  const mounts = await ifThere(listMounts())
+  return mounts?.findLast(({ mountpoint }) => mountpoint === path)
 }
 
 /** All mounts that this process sees. */

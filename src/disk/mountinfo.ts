@@ -7,6 +7,8 @@ export interface Mount {
   readonly type: string
   /** What is mounted, such as `/dev/sda1` or `bagfs`. */
   readonly source: string
+  /** The user whose process answers, of a FUSE mount. */
+  readonly uid?: number
 }
 
 /** Reads the kernel's table of mounts; of several on one directory the last one is the one that shows. */
@@ -14,10 +16,19 @@ export function parseMountinfo(text: string): readonly Mount[] {
   return text.split('\n').flatMap((line) => {
     const [before = '', after = ''] = line.split(' - ')
     const [id, , , , mountpoint] = before.split(' ')
-    const [type = '', source = ''] = after.split(' ')
+    const [type = '', source = '', options = ''] = after.split(' ')
+    const uid = /(?:^|,)user_id=(\d+)/.exec(options)?.[1]
     return mountpoint === undefined
       ? []
-      : [{ id: Number(id), mountpoint: decode(mountpoint), type, source: decode(source) }]
+      : [
+          {
+            id: Number(id),
+            mountpoint: decode(mountpoint),
+            type,
+            source: decode(source),
+            ...(uid === undefined ? {} : { uid: Number(uid) }),
+          },
+        ]
   })
 }
 

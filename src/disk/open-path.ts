@@ -1,7 +1,8 @@
 import { constants, type Stats } from 'node:fs'
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { ifThere } from './if-there.ts'
+import { DriveError } from '../domain/errors.ts'
 
 /** The sticky bit: in such a directory (`/tmp`), only its owner removes or renames an entry. */
 const S_ISVTX = 0o1000
@@ -12,9 +13,9 @@ const MOST_LINKS = 40
 export type PathName = '--state-dir' | 'data directory'
 
 /**
- * Refuses (`usage`, with the command that mends it) a directory that other users of this machine can
- * change: it, what is in it, a link on its way or a directory above it that they own or may write to.
- * A sticky directory above it will do. What does not exist yet is no reason.
+ * Refuses (`usage`, with the command that mends it) a directory that other users of this machine
+ * can change. They can when they own or may write to it, what is in it, a link on its way or a
+ * directory above it. A sticky directory above it will do. What does not exist yet is no reason.
  */
 export async function refuseOpenPath(path: string, name: PathName = '--state-dir'): Promise<void> {
   const trust = await Trust.read(name)
@@ -125,20 +126,10 @@ class Trust {
   }
 }
 
-async function lstatIfThere(path: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(path)
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
-    throw fromFileSystem(error, `Looking at ${path}`)
-  }
+function lstatIfThere(path: string): Promise<Stats | undefined> {
+  return ifThere(lstat(path), `Looking at ${path}`)
 }
 
 async function readdirIfThere(path: string): Promise<readonly string[]> {
-  try {
-    return await readdir(path)
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return []
-    throw fromFileSystem(error, `Looking into ${path}`)
-  }
+  return (await ifThere(readdir(path), `Looking into ${path}`)) ?? []
 }

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import { syncDirectory } from './atomic-file.ts'
+import { syncDirectory } from './sync.ts'
 import { makeDirectory } from './make-directory.ts'
 import { refuseOpenPath, type PathName } from './open-path.ts'
 

@@ -52,7 +52,7 @@ export interface DriveErrorFacts {
   readonly fields?: readonly string[]
   /** True when the request may have been carried out although no answer arrived. */
   readonly answerLost?: boolean
-  /** True when no connection came about: there is nobody who could be silent. */
+  /** True when no connection came about, so that the service cannot be called silent. */
   readonly notReached?: boolean
   /** True when nothing was sent, because the service did not answer a moment ago. */
   readonly notAsked?: boolean
@@ -80,7 +80,7 @@ export function isDriveError(
   return error instanceof DriveError && (codes.length === 0 || codes.includes(error.code))
 }
 
-/** Codes of failures that can pass without anybody doing anything. */
+/** Codes of failures that can pass by themselves. */
 const PASSING: ReadonlySet<DriveErrorCode> = new Set([
   'rate-limited',
   'server-error',

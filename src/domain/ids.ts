@@ -20,8 +20,8 @@ export function toBagId(text: string): BagId {
 const LONGEST_BAG_ID = 1024
 
 /**
- * True for text that can be the id of a bag: 1 to 1,024 UTF-16 units, and no surrogate without its other
- * half, which no request can carry.
+ * True for text that can be the id of a bag. It has 1 to 1,024 UTF-16 units, and no surrogate
+ * without its other half, which no request can carry.
  */
 export function isBagId(text: string): boolean {
   return text !== '' && text.length <= LONGEST_BAG_ID && !/\p{Surrogate}/u.test(text)

@@ -65,22 +65,6 @@ function hexCode(character: string): string {
 }
 
 /**
- * The service name of a coded name. A quote that begins no code stands for itself, and so does the
- * mark of a name that was cut: only the table that showed it leads back from there.
- */
-export function decodeName(shown: string): string {
-  if (shown === EMPTY) return ''
-  return shown.includes(QUOTE) ? shown.replace(TOKEN, decodeToken) : shown
-}
-
-function decodeToken(token: string): string {
-  if (token.length === 1 || !token.startsWith(QUOTE)) return token
-  if (token === QUOTE + QUOTE) return QUOTE
-  if (token.startsWith('~', 1)) return token
-  return String.fromCharCode(parseInt(token.slice(token.startsWith('u', 1) ? 2 : 1), 16))
-}
-
-/**
  * Refuses what cannot be a name in a drive: `bad-name` for an empty one, `.`, `..`, a slash or NUL,
  * `name-too-long` for more than 255 bytes.
  */

@@ -4,7 +4,7 @@ export type ByteRange = readonly [start: number, end: number]
 /**
  * A set of byte positions, kept as sorted ranges that neither touch nor overlap.
  *
- * The ranges are one flat list of edges, start and end in turn, so a position is in the set exactly
+ * The ranges are one flat list of edges, start and end in turn. So a position is in the set exactly
  * when an odd number of edges is at or before it.
  */
 export class RangeSet {
@@ -14,11 +14,6 @@ export class RangeSet {
   /** How many bytes are in the set. */
   get covered(): number {
     return this.#covered
-  }
-
-  /** How many separate ranges there are. */
-  get size(): number {
-    return this.#edges.length / 2
   }
 
   /** The byte after the last one in the set; 0 when it is empty. */
@@ -35,12 +30,7 @@ export class RangeSet {
       this.#covered += end - start
       return
     }
-    this.#replace(start, end, true)
-  }
-
-  remove(start: number, end: number): void {
-    checkRange(start, end)
-    if (start < end) this.#replace(start, end, false)
+    this.#join(start, end)
   }
 
   clear(): void {
@@ -89,18 +79,16 @@ export class RangeSet {
     return set
   }
 
-  /** Makes every position of the range a member, or none of them. */
-  #replace(start: number, end: number, present: boolean): void {
+  /** Makes every position of the range a member. */
+  #join(start: number, end: number): void {
     const from = this.#countBefore(start)
     const to = this.#countAtOrBefore(end)
-    const startIsInside = from % 2 === 1
-    const endIsInside = to % 2 === 1
     const before = this.#coveredWithin(start, end, from, to)
     const edges: number[] = []
-    if (startIsInside !== present) edges.push(start)
-    if (endIsInside !== present) edges.push(end)
+    if (from % 2 === 0) edges.push(start)
+    if (to % 2 === 0) edges.push(end)
     this.#edges.splice(from, to - from, ...edges)
-    this.#covered += present ? end - start - before : -before
+    this.#covered += end - start - before
   }
 
   /** Members of [start, end), given how many edges are before `start` and up to `end`. */

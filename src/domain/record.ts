@@ -24,6 +24,8 @@ export interface BagFacts {
   readonly kind?: 'file' | 'folder'
   /** True length of the download in bytes. */
   readonly length?: number
+  /** True when the listing told `length` too, or all of the content came twice the same. */
+  readonly isCertain?: boolean
   /** SHA-256 of the download, 64 hex digits. */
   readonly sha256?: string
   /** Permission bits (0o777) set by chmod on this machine. */

@@ -1,8 +1,8 @@
 const SHARDS = 256
 
 /**
- * A map for a million keys and more. A `Map` that grows moves all its entries at once: 0.1 s of a million. Here
- * the entries are spread over many small ones. Iterates in no order that means anything, but always the same.
+ * A map for a million keys and more. A `Map` that grows moves all its pairs at once: 0.1 s of a million. Here
+ * the pairs are spread over many small ones. Iterates in no order that means anything, but always the same.
  */
 export class ShardedMap<Key extends string, Value> {
   readonly #shards: (Map<Key, Value> | undefined)[] = []
@@ -32,8 +32,7 @@ export class ShardedMap<Key extends string, Value> {
   }
 
   *[Symbol.iterator](): Iterator<[Key, Value]> {
-    for (const shard of this.#shards)
-      if (shard !== undefined) for (const entry of shard) yield entry
+    for (const shard of this.#shards) if (shard !== undefined) for (const pair of shard) yield pair
   }
 
   *keys(): Iterable<Key> {

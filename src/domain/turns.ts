@@ -3,8 +3,8 @@ const WORK_MS = 4
 const REST_MS = 1
 
 /**
- * Long work on many small things, done in pieces: whoever asks the drive for something meanwhile is
- * answered between them. `if (turns.isOver()) await turns.next()` belongs after each small step.
+ * Long work on many small things, done in pieces. Calls that come meanwhile are answered between
+ * them. `if (turns.isOver()) await turns.next()` belongs after each small step.
  */
 export class Turns {
   readonly #stepsPerLook: number

@@ -9,34 +9,34 @@ import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import type { Uploader } from '../outbox/uploader.ts'
-import type { DriveService } from '../service/drive-service.ts'
-import { Committer } from './commit.ts'
-import { Conflicts } from './conflicts.ts'
-import { Contents } from './contents.ts'
-import { Entries } from './entries.ts'
-import { ExtendedAttributes } from './extended.ts'
-import { Files } from './files.ts'
-import { FolderUploads } from './folder/folder-uploads.ts'
-import { Folders } from './folder/folders.ts'
-import type { InflatedFiles } from './folder/inflated-files.ts'
-import { OpenFolders } from './folder/open-folders.ts'
-import { Handles } from './handles.ts'
+import type { StorageService } from '../service/storage-service.ts'
+import { Committer } from './root/commit.ts'
+import { Conflicts } from './root/conflicts.ts'
+import { Contents } from './root/contents.ts'
+import { Entries } from './root/entries.ts'
+import { ExtendedAttributes } from './root/extended.ts'
+import { Files } from './root/files.ts'
+import { FolderUploads } from './folders/folder-uploads.ts'
+import { FolderHome } from './folders/folder-home.ts'
+import type { InflatedFiles } from './folders/inflated-files.ts'
+import { OpenFolders } from './folders/open-folders.ts'
+import { Handles } from './tree/handles.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
-import { Kinds } from './kinds.ts'
-import { Moves } from './move/moves.ts'
-import { MissingBags } from './missing-bags.ts'
-import { MovedHandles } from './moved-handles.ts'
-import { NameChanges } from './name-changes.ts'
-import { Nodes, type FileNode } from './nodes.ts'
-import { Puts } from './puts.ts'
-import { RootRoom } from './room-beside.ts'
-import { RootAttributes } from './root-attributes.ts'
-import { RootFiles } from './root-files.ts'
+import { Kinds } from './root/kinds.ts'
+import { LeftOut } from './folders/left-out.ts'
+import { Moves } from './moves/moves.ts'
+import { MissingBags } from './root/missing-bags.ts'
+import { NameChanges } from './root/name-changes.ts'
+import { Nodes, type FileNode } from './tree/nodes.ts'
+import { Puts } from './root/puts.ts'
+import { RootRoom } from './root/room-beside.ts'
+import { RootAttributes } from './root/root-attributes.ts'
+import { RootHome } from './root/root-home.ts'
 import type { DriveSettings } from './settings.ts'
-import { Space } from './space.ts'
+import { Space } from './space/space.ts'
 
 export interface DriveDeps {
-  readonly service: Pick<DriveService, 'getAccount' | 'download'>
+  readonly service: Pick<StorageService, 'getAccount' | 'download'>
   readonly listing: Listing
   readonly cache: BagCache
   readonly inflated: InflatedFiles
@@ -61,13 +61,13 @@ export interface DriveParts {
   readonly space: Space
   readonly files: Files
   readonly kinds: Kinds
-  readonly folders: Folders
+  readonly folders: FolderHome
   readonly openFolders: OpenFolders
   readonly folderUploads: FolderUploads
-  readonly root: RootFiles
+  readonly root: RootHome
   readonly moves: Moves
-  readonly moved: MovedHandles
   readonly conflicts: Conflicts
+  readonly leftOut: LeftOut
 }
 
 const SPACE_TTL_MS = 10_000
@@ -97,7 +97,7 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const recorded = { ...deps, entries, puts, conflicts }
   const committer = new Committer({ ...recorded, nodeLocks }, settings)
   const rootRoom = new RootRoom({ ...deps, space })
-  const shared = { ...recorded, nodes, handles, kinds, committer, space, rootRoom }
+  const shared = { ...recorded, nodes, kinds, committer, space, rootRoom }
   const changes = new NameChanges(shared, settings)
   const modeOf = (node: FileNode): number => attributes.modeOf(node)
   const files = new Files({ ...shared, contents, nodeLocks, modeOf })
@@ -106,12 +106,13 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
     kinds,
     onKind: reindexer(deps),
   })
-  const openFolders = new OpenFolders({ ...shared, attributes }, settings)
+  const leftOut = new LeftOut(deps)
+  const openFolders = new OpenFolders({ ...shared, attributes, missing, leftOut }, settings)
   const inFolders = { ...shared, folders: openFolders, attributes, extended }
-  const folders = new Folders(inFolders, settings)
+  const folders = new FolderHome(inFolders, settings)
   const folderUploads = new FolderUploads(inFolders)
   const names = new KeyedLock<'names'>()
-  const root = new RootFiles(
+  const root = new RootHome(
     {
       ...shared,
       names,
@@ -119,15 +120,13 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
       changes,
       files,
       folders,
-      openFolders,
       extended,
     },
     settings,
   )
-  const moved = new MovedHandles()
   const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
-  const moves = new Moves({ ...parts, moved, settings })
-  return { ...parts, missing, files, folderUploads, moved, moves }
+  const moves = new Moves({ ...parts, handles, settings })
+  return { ...parts, missing, leftOut, handles, files, folderUploads, moves }
 }
 
 function makeKinds(deps: DriveDeps, entries: Entries): Kinds {

@@ -1,12 +1,15 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId, HandleId, NodeId } from '../domain/ids.ts'
-import type { AttributeChanges, Attributes, DirectoryEntry, SpaceReport } from './attributes.ts'
+import type { SpaceReport } from './space/space.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
-import { ROOT } from './nodes.ts'
-import type { RefusedChanges, RoomHolder } from './room.ts'
+import { FolderOpenFile } from './folders/folder-open-file.ts'
+import { RootOpenFile } from './root/root-open-file.ts'
+import { ROOT } from './tree/nodes.ts'
+import type { RefusedChanges, RoomHolder } from './space/room.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
-import type { Created, OpenOptions, Subtree } from './subtree.ts'
+import type { OpenOptions, Home } from './tree/home.ts'
 
 export type { DriveDeps } from './assemble.ts'
 
@@ -20,22 +23,43 @@ export class Drive {
   readonly #parts: DriveParts
   readonly #settings: DriveSettings
   /** Directories that the drive makes up in its root, hidden from its listing. */
-  readonly #hidden = new Map<string, { readonly subtree: Subtree; readonly top: NodeId }>()
-  readonly #subtrees: Subtree[]
+  readonly #hidden = new Map<string, { readonly home: Home; readonly top: NodeId }>()
+  readonly #homes: Home[]
 
   constructor(deps: DriveDeps, settings: DriveSettings) {
     this.#deps = deps
     this.#settings = settings
     this.#parts = assemble(deps, settings)
-    this.#subtrees = [this.#parts.folders, this.#parts.root]
+    this.#homes = [this.#parts.folders, this.#parts.root]
   }
 
   /** Shows a made-up directory under a hidden name of the root. */
-  attach(name: string, make: (ids: DriveIds) => { subtree: Subtree; top: NodeId }): void {
-    const { nodes, handles } = this.#parts
-    const made = make({ nextNode: () => nodes.allocate(), nextHandle: () => handles.allocate() })
+  attach(name: string, make: (ids: DriveIds) => { home: Home; top: NodeId }): void {
+    const { nodes } = this.#parts
+    const made = make({ nextNode: () => nodes.allocate() })
     this.#hidden.set(name, made)
-    this.#subtrees.unshift(made.subtree)
+    this.#homes.unshift(made.home)
+  }
+
+  /**
+   * For a kernel that has one inode for all versions of a name: `ask` is told of an open file whose name is to mean
+   * another version. `parted` answers, when the kernel knows the open file by another name or cannot.
+   */
+  onParting(ask: (node: NodeId, name: string) => void): void {
+    this.#parts.entries.onParting(({ id, name }) => {
+      if (name !== undefined) ask(id, name)
+    })
+  }
+
+  /** See `onParting`. */
+  parted(id: NodeId): void {
+    const node = this.#parts.nodes.get(id)
+    if (node !== undefined) this.#parts.entries.part(node)
+  }
+
+  /** True while a program has this file of the root open. */
+  isOpen(id: NodeId): boolean {
+    return (this.#parts.nodes.get(id)?.handles.size ?? 0) > 0
   }
 
   /** True when a visible entry is this bag; the uploader must not delete it then. */
@@ -48,6 +72,11 @@ export class Drive {
     return this.#parts.conflicts
   }
 
+  /** What folders were stored without. */
+  get leftOut(): DriveParts['leftOut'] {
+    return this.#parts.leftOut
+  }
+
   /** What the uploader asks about folders. */
   get folders(): DriveParts['folderUploads'] {
     return this.#parts.folderUploads
@@ -56,7 +85,7 @@ export class Drive {
   /** Rejects `not-found` when nothing in the directory has this name. */
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const hidden = parent === ROOT ? this.#hidden.get(name) : undefined
-    if (hidden !== undefined) return hidden.subtree.getAttributes(hidden.top)
+    if (hidden !== undefined) return hidden.home.getAttributes(hidden.top)
     return this.#at(parent).lookup(parent, name)
   }
 
@@ -72,7 +101,8 @@ export class Drive {
 
   /** When the size of a node last changed other than by writing here, in ms; 0 for never. */
   sizeChangedAtMs(node: NodeId): number {
-    return this.#parts.root.sizeChangedAtMs(node)
+    const { root, folders } = this.#parts
+    return Math.max(root.sizeChangedAtMs(node), folders.sizeChangedAtMs(node))
   }
 
   /**
@@ -85,10 +115,14 @@ export class Drive {
     await this.#changing(node).setAttributes(node, masked)
   }
 
-  /** Cuts or lengthens a file; without a handle, what close would do follows at once. */
-  async truncate(node: NodeId, length: number, handle?: HandleId): Promise<void> {
-    const cut = (now?: HandleId) => this.#changing(node).truncate(node, length, now)
-    await (handle === undefined ? cut() : this.#parts.moved.change(handle, cut))
+  /** Cuts or lengthens a file; what close would do follows at once. */
+  async truncate(node: NodeId, length: number): Promise<void> {
+    await this.#changing(node).truncate(node, length)
+  }
+
+  /** Cuts or lengthens an open file: the version that was opened, whatever its name leads to by now. */
+  async truncateOpen(handle: HandleId, length: number): Promise<void> {
+    await this.#parts.handles.change(handle, (file) => file.truncate(length))
   }
 
   /** What is in a directory, without `.` and `..`. */
@@ -97,9 +131,14 @@ export class Drive {
   }
 
   /** Makes a file and opens it for reading and writing; an existing one is opened as it is. */
-  async create(parent: NodeId, name: string, mode: number): Promise<Created> {
+  async create(
+    parent: NodeId,
+    name: string,
+    mode: number,
+  ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
     this.#refuseHidden(parent, name)
-    return this.#changing(parent).create(parent, name, this.#masked(mode))
+    const made = await this.#changing(parent).create(parent, name, this.#masked(mode))
+    return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
   }
 
   async makeDirectory(parent: NodeId, name: string, mode: number): Promise<void> {
@@ -119,26 +158,26 @@ export class Drive {
 
   async open(node: NodeId, options: OpenOptions): Promise<HandleId> {
     const changes = options.writable || options.truncate
-    return (changes ? this.#changing(node) : this.#at(node)).open(node, options)
+    const file = await (changes ? this.#changing(node) : this.#at(node)).open(node, options)
+    return this.#parts.handles.add(file)
   }
 
   /** Bytes read; a number at once when the bytes are here, else a promise. 0 at the end. */
   read(handle: HandleId, buffer: Uint8Array, position: number): number | Promise<number> {
-    const now = this.#parts.moved.current(handle)
-    return this.#of(now).read(now, buffer, position)
+    return this.#parts.handles.file(handle).read(buffer, position)
   }
 
   /** Writes all of `bytes`; a number at once in the common case. */
   write(handle: HandleId, bytes: Uint8Array, position: number): number | Promise<number> {
-    const { moved } = this.#parts
+    const { handles } = this.#parts
     // The caller's bytes are its own again once this returns a promise.
-    const kept = moved.isHeld(handle) ? Buffer.from(bytes) : bytes
-    return moved.change(handle, (now) => this.#of(now).write(now, kept, position))
+    const kept = handles.isMoving(handle) ? Buffer.from(bytes) : bytes
+    return handles.change(handle, (file) => file.write(kept, position))
   }
 
   /** What close does: resolves when what was written is as safe as the mode promises. */
   async flush(handle: HandleId): Promise<void> {
-    await this.#parts.moved.change(handle, (now) => this.#of(now).flush(now))
+    await this.#parts.handles.change(handle, (file) => file.flush())
   }
 
   /**
@@ -147,18 +186,17 @@ export class Drive {
    * other), the bridge leaves the flush to the last of them.
    */
   uploadedOnClose(handle: HandleId): NodeId | undefined {
-    const { root, moved } = this.#parts
-    const now = moved.current(handle)
-    return root.ownsHandle(now) ? root.uploadedOnClose(now) : undefined
+    const { root, handles } = this.#parts
+    const file = handles.file(handle)
+    return file instanceof RootOpenFile ? root.uploadedOnClose(file) : undefined
   }
 
   async fsync(handle: HandleId): Promise<void> {
-    await this.#parts.moved.change(handle, (now) => this.#of(now).fsync(now))
+    await this.#parts.handles.change(handle, (file) => file.fsync())
   }
 
   async release(handle: HandleId): Promise<void> {
-    const { moved } = this.#parts
-    await moved.change(handle, () => this.#releaseAll(moved.forget(handle)))
+    await this.#parts.handles.release(handle)
   }
 
   /**
@@ -189,11 +227,6 @@ export class Drive {
     if (moves.isBetween(parent, newParent)) await moves.rename(parent, name, newParent, newName)
     else if (owner === newOwner) await owner.rename(parent, name, newParent, newName)
     else throw new DriveError('cross-device', 'This directory is not stored.')
-  }
-
-  async #releaseAll(handles: readonly HandleId[]): Promise<void> {
-    const released = await Promise.allSettled(handles.map((each) => this.#of(each).release(each)))
-    for (const each of released) if (each.status === 'rejected') throw each.reason
   }
 
   /** Undefined before the service has ever told. */
@@ -232,14 +265,16 @@ export class Drive {
 
   /** Resolves when the service has what was written under a name of the root, or under any. */
   async sync(name?: string): Promise<void> {
-    const { files, folders, folderUploads } = this.#parts
-    await syncNow({ ...this.#deps, files, folders, folderUploads }, name)
+    const { folderUploads } = this.#parts
+    await syncNow({ ...this.#deps, folderUploads, commitAll: () => this.commitAll() }, name)
   }
 
-  /** Before leaving: what is still open and written goes to the outbox. */
+  /** What is open and written goes to the outbox. */
   async commitAll(): Promise<void> {
     await this.#parts.files.commitAll()
-    await this.#parts.folders.commitAll()
+    for (const [, file] of this.#parts.handles.all()) {
+      if (file instanceof FolderOpenFile) await file.commit()
+    }
   }
 
   close(): Promise<void> {
@@ -253,21 +288,15 @@ export class Drive {
     return mode & ~this.#settings.umask
   }
 
-  #at(node: NodeId): Subtree {
-    const owner = this.#subtrees.find((subtree) => subtree.owns(node))
+  #at(node: NodeId): Home {
+    const owner = this.#homes.find((home) => home.owns(node))
     if (owner === undefined) throw new DriveError('not-found', 'This file is gone.')
     return owner
   }
 
-  #changing(node: NodeId): Subtree {
+  #changing(node: NodeId): Home {
     if (this.#settings.readOnly) throw new DriveError('read-only', 'The drive is read-only.')
     return this.#at(node)
-  }
-
-  #of(handle: HandleId): Subtree {
-    const owner = this.#subtrees.find((subtree) => subtree.ownsHandle(handle))
-    if (owner === undefined) throw new DriveError('bad-handle', 'This file is not open.')
-    return owner
   }
 
   #refuseHidden(parent: NodeId, name: string): void {
@@ -279,5 +308,4 @@ export class Drive {
 /** Where a made-up directory gets its ids. */
 export interface DriveIds {
   nextNode(): NodeId
-  nextHandle(): HandleId
 }

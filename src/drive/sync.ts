@@ -1,59 +1,129 @@
 import PQueue from 'p-queue'
+import type { Clock } from '../domain/clock.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import { encodeName } from '../domain/names.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
-import { familyOf } from '../namespace/family.ts'
+import { clashKeyOf } from '../namespace/name-clashes.ts'
+import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
-import { isToSend } from '../intents/rules.ts'
+import { isSuperseded, isToSend } from '../intents/rules.ts'
 import type { Uploader } from '../outbox/uploader.ts'
-import type { Files } from './files.ts'
-import type { FolderUploads } from './folder/folder-uploads.ts'
-import type { Folders } from './folder/folders.ts'
+import type { FolderUploads } from './folders/folder-uploads.ts'
 
 interface SyncDeps {
-  readonly files: Files
-  readonly folders: Folders
+  /** What is open and written goes to the outbox. */
+  readonly commitAll: () => Promise<void>
   readonly folderUploads: FolderUploads
   readonly outbox: Outbox
   readonly uploader: Uploader
+  readonly listing: Pick<Listing, 'refreshNow'>
+  readonly clock: Clock
 }
+
+/** The service is looked for this often, in ms, while no call may ask it. */
+const LOOK_AGAIN_MS = 100
 
 /** Changes that are tried at the same time. */
 const AT_ONCE = 8
 
 /**
  * Resolves when the service has everything that was written under a name of the root, or under any,
- * steps of a save too. Tries each change once; rejects, when all were tried, with the reason of the
- * first that the service does not take.
+ * steps of a save too, and has deleted what that takes the place of. Tries each change once; rejects,
+ * when all were tried, with the reason of the first that the service does not take.
  */
 export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
-  const { files, folders, folderUploads, outbox, uploader } = deps
-  await files.commitAll()
-  await folders.commitAll()
+  const { commitAll, folderUploads, outbox, uploader } = deps
+  await commitAll()
   const intents = outbox.intents().filter((intent) => isNamed(intent, name))
   const underWay = new Set(intents.filter(({ id }) => uploader.isRunning(id)).map(({ id }) => id))
   const ids = new Set<IntentId>(await folderUploads.publish(name))
   for (const intent of outbox.intents()) {
     if (isNamed(intent, name) && (isToSend(intent) || isHeldFile(intent))) ids.add(intent.id)
   }
-  const failures: unknown[] = []
-  const send = async (id: IntentId): Promise<void> => {
+  if (ids.size > 0) await untilAsked(deps)
+  const failures = new Map<IntentId, unknown>()
+  await forEach(ids, failures, async (id) => {
+    await attemptWhole(deps, id)
+    // That zip was packed before: what came into the folder since goes with the next.
+    const next = underWay.has(id) ? await folderUploads.publishAgain(id) : undefined
+    if (next !== undefined) await attemptWhole(deps, next)
+  })
+  // A folder that was emptied leaves a delete of its bag, and a stored change may have bags to delete yet.
+  const rest = outbox
+    .intents()
+    .filter((intent) => isNamed(intent, name) && isLeftToDelete(intent, outbox))
+    .map(({ id }) => id)
+    .filter((id) => !failures.has(id))
+  await forEach(rest, failures, (id) => deleteRest(deps, id))
+  for (const error of failures.values()) throw error
+}
+
+/** Tries some of them at the same time, and all of them; tells of those that failed. */
+async function forEach(
+  ids: Iterable<IntentId>,
+  failures: Map<IntentId, unknown>,
+  task: (id: IntentId) => Promise<void>,
+): Promise<void> {
+  const queue = new PQueue({ concurrency: AT_ONCE })
+  const attempts = Array.from(ids, (id) => async (): Promise<void> => {
     try {
-      await attemptWhole(uploader, id)
-      // That zip was packed before: what came into the folder since goes with the next.
-      const next = underWay.has(id) ? await folderUploads.publishAgain(id) : undefined
-      if (next !== undefined) await attemptWhole(uploader, next)
+      await task(id)
     } catch (error) {
-      failures.push(error)
+      failures.set(id, error)
+    }
+  })
+  await queue.addAll(attempts)
+}
+
+/** Calls do not ask a service that did not answer a moment ago; it may be back since. */
+async function untilAsked({ listing, clock }: SyncDeps): Promise<void> {
+  for (;;) {
+    try {
+      await listing.refreshNow()
+      return
+    } catch (error) {
+      if (!isDriveError(error) || error.facts.notAsked !== true) return
+      await clock.sleep(LOOK_AGAIN_MS)
     }
   }
-  const queue = new PQueue({ concurrency: AT_ONCE })
-  await queue.addAll([...ids].map((id) => () => send(id)))
-  if (failures.length > 0) throw failures[0]
 }
 
 /** A try that was under way already may have failed before the service came back: another follows it. */
-async function attemptWhole(uploader: Uploader, id: IntentId): Promise<void> {
+async function attemptWhole(
+  { uploader, outbox }: Pick<SyncDeps, 'uploader' | 'outbox'>,
+  id: IntentId,
+): Promise<void> {
+  await attemptAnew(uploader, id)
+  // What the service only said that it has is sent again.
+  if (isUnstored(outbox.get(id))) await attemptAnew(uploader, id)
+  const left = outbox.get(id)
+  if (!isUnstored(left) || left?.failure === undefined) return
+  throw new DriveError(left.failure.code, left.failure.message)
+}
+
+async function deleteRest(
+  { uploader, outbox }: Pick<SyncDeps, 'uploader' | 'outbox'>,
+  id: IntentId,
+): Promise<void> {
+  if (outbox.get(id)?.kind === 'delete') await attemptAnew(uploader, id)
+  else await uploader.attemptRest(id)
+  const left = outbox.get(id)
+  if (left === undefined || !isLeftToDelete(left, outbox) || left.failure === undefined) return
+  throw new DriveError(left.failure.code, left.failure.message)
+}
+
+/** True for a change that is at the service but for bags that are to be deleted there. */
+function isLeftToDelete(intent: Intent, outbox: Outbox): boolean {
+  const isKind = intent.kind === 'delete' || intent.phase === 'confirmed'
+  return isKind && isToSend(intent) && !isSuperseded(outbox, intent.id)
+}
+
+function isUnstored(intent: Intent | undefined): boolean {
+  return intent?.kind === 'put' && intent.phase === 'waiting' && intent.failure !== undefined
+}
+
+async function attemptAnew(uploader: Uploader, id: IntentId): Promise<void> {
   const wasUnderWay = uploader.isRunning(id)
   try {
     await uploader.attempt(id)
@@ -68,7 +138,7 @@ async function attemptWhole(uploader: Uploader, id: IntentId): Promise<void> {
 /** Several entries of one name differ by a mark that only the drive shows: all of them are meant. */
 function isNamed(intent: Intent, name: string | undefined): boolean {
   if (name === undefined || intent.name === name) return true
-  return familyOf(encodeName(intent.name)) === familyOf(name)
+  return clashKeyOf(encodeName(intent.name)) === clashKeyOf(name)
 }
 
 function isHeldFile(intent: Intent): boolean {

@@ -17,13 +17,13 @@ export interface DoubtfulBag {
 }
 
 /**
- * The confirmed intents that a listing makes unnecessary: those with nothing left to do, where the
- * listing was asked for after the confirmation and shows the bag of a put and none of what the
- * intent replaces. A bag in `gone` need not be shown: the service was asked, and has it no more. One in
- * `back` may be listed although it was deleted: the service was asked, and has it (again).
- * `lagMs` after the confirmation a listing that still says otherwise is believed, because somebody
- * else may have changed it. Intents that hold each other's effect in check go together, so that
- * what is left does not bring back what was hidden: give all intents, not some.
+ * The confirmed intents that a listing makes unnecessary. They have nothing left to do, and the
+ * listing was asked for after the confirmation. It shows the bag of a put and none of what the
+ * intent replaces. A bag in `gone` need not be shown: the service was asked, and has it no more.
+ * One in `back` may be listed although it was deleted: the service was asked, and has it (again).
+ * `lagMs` after the confirmation a listing that still says otherwise is believed: another machine
+ * may have changed it. Intents that hold each other's effect in check go together. Otherwise those
+ * that are left would bring back what was hidden. So callers give all intents, not some.
  */
 export function expireIntents(
   listing: KnownBags,
@@ -45,8 +45,8 @@ export function expireIntents(
 }
 
 /**
- * Bags that were given to finished puts, should show, and are not in a listing that was asked for after
- * that: it lags, or somebody else removed them. Only the service knows.
+ * Bags of finished puts that should show and are not in a listing that was asked for after that.
+ * The listing lags, or another machine removed them. Only the service knows.
  */
 export function findMissing(
   listing: KnownBags,
@@ -62,8 +62,9 @@ export function findMissing(
 }
 
 /**
- * Bags that finished intents deleted, and that are in a listing which was asked for after that: it lags, or
- * another machine stored the same content again and was given the same id. Only the service knows.
+ * Bags that finished intents deleted, and that are in a listing which was asked for after that. The
+ * listing lags, or another machine stored the same content again and got the same id. Only the
+ * service knows.
  */
 export function findReturned(
   listing: KnownBags,

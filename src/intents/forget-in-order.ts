@@ -2,9 +2,10 @@ import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from './intent.ts'
 
 /**
- * Forgets finished intents, given oldest first, so that what is left shows the same tree at each moment, also
- * after a kill: who was given a bag goes before who hides it. Intents of other bags wait for nobody. `forget`
- * answers whether the intent is gone; while one stays, so do those that it needs.
+ * Forgets finished intents, given oldest first. What is left shows the same tree at each moment,
+ * also after a kill. So an intent that was given a bag goes before the intent that hides it.
+ * Intents of other bags do not wait. `forget` answers whether the intent is gone; while one stays,
+ * so do those that it needs.
  */
 export async function forgetInOrder(
   intents: readonly Intent[],

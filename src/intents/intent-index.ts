@@ -12,6 +12,8 @@ export class IntentIndex implements Intents {
   readonly #byName = new Map<string, Set<IntentId>>()
   /** Superseded id -> the intent that superseded it. */
   readonly #successors = new Map<IntentId, IntentId>()
+  /** Intents that were found damaged. */
+  readonly #aside = new Set<IntentId>()
   /** Made when asked for; never changed, because callers keep it while they wait. */
   #all: readonly Intent[] | undefined
 
@@ -33,6 +35,15 @@ export class IntentIndex implements Intents {
   successorOf(id: IntentId): Intent | undefined {
     const successor = this.#successors.get(id)
     return successor === undefined ? undefined : this.#byId.get(successor)
+  }
+
+  isSetAside(id: IntentId): boolean {
+    return this.#aside.has(id)
+  }
+
+  /** An intent is damaged, and what it promised unknown. */
+  setAside(id: IntentId): void {
+    this.#aside.add(id)
   }
 
   set(intent: Intent): void {

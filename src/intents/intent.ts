@@ -2,15 +2,17 @@ import type { DriveErrorCode } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 
 /**
- * Intents: changes that were promised and that the service has not confirmed yet. This room has the rules that
- * concern them, as pure functions over a list of intents; the outbox keeps them on disk, the uploader carries
- * them out, the namespace shows what they change, and the drive makes them.
+ * Intents: changes that were promised and that the service has not confirmed yet. This folder has
+ * the rules that concern them, as pure functions over a list of intents. The drive makes intents,
+ * the outbox keeps them on disk, the uploader carries them out, and the namespace shows what they
+ * change.
  *
  * - `builders.ts` makes new ones; `transitions.ts` has every change that one can go through, by name.
  * - `rules.ts`: which one is done, is to be sent, blocks another, supersedes another, and needs a bag.
  * - `replacing.ts`: how a put takes an unsent delete of its name into itself.
- * - `effects.ts` says what each one hides and was given; `changes.ts` reads from it what a listing
- *   becomes, `expire.ts` which intents a listing makes unnecessary, `forget-in-order.ts` in which order they go.
+ * - `effects.ts` says what each one hides and was given, and `changes.ts` what a listing becomes by
+ *   that. `expire.ts` says which intents a listing makes unnecessary, `forget-in-order.ts` in which
+ *   order they go.
  *
  * Nothing here asks the service, the disk or the clock.
  */
@@ -20,7 +22,7 @@ import type { BagId, IntentId } from '../domain/ids.ts'
  * - `held`: a step of a save; waits for the rename that publishes it, or for `heldUntilMs`. A delete that
  *   may be half of a replacement: a process that dies meanwhile has not promised it
  * - `local`: junk of desktops; stays on this machine
- * - `waiting`: to be sent
+ * - `waiting`: to be sent; a put with a `bagId` was sent, and the bag is to be seen at the service
  * - `confirmed`: the service did it; kept until the listing agrees
  */
 export type IntentPhase = 'held' | 'local' | 'waiting' | 'confirmed'
@@ -36,8 +38,8 @@ export interface IntentFailure {
 }
 
 /**
- * Content of a put: bytes staged in the outbox, those of a bag that gets a new name, or a folder whose
- * changes are being collected and not packed yet.
+ * Content of a put: bytes staged in the outbox, those of a bag that gets a new name, or a folder.
+ * Of a folder, changes are being collected and not packed yet.
  */
 export type PutContent =
   | { readonly from: 'staged'; readonly length: number; readonly sha256: string }
@@ -93,6 +95,7 @@ interface IntentBase {
   /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure
+  /** When the service answered, or when that was proven. */
   readonly confirmedAtMs?: number
   /** While `held`: when it is let go. */
   readonly heldUntilMs?: number
@@ -112,7 +115,7 @@ export interface PutIntent extends IntentBase {
   readonly sentAtMs?: number
   /** Bags of this name that were listed before, to recognise ours when an answer is lost. */
   readonly namesakes?: readonly BagId[]
-  /** The new bag, once the service answered. */
+  /** The new bag, once the service answered; proven to be there once the put is `confirmed`. */
   readonly bagId?: BagId
   /** True once every bag of `replaces` is deleted at the service. */
   readonly replacedAreDeleted?: boolean

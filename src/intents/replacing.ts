@@ -4,8 +4,9 @@ import type { BagTime, DeleteIntent, Intent, PutIntent } from './intent.ts'
 import type { Replaced } from './transitions.ts'
 
 /**
- * A put and a delete of one name belong together: a delete that was not sent yet becomes part of a put which comes
- * after it. Left beside the put, it would take the old content away before the new content is confirmed.
+ * A put and a delete of one name belong together. A delete that was not sent yet becomes part of a
+ * put which comes after it. Left beside the put, it would take the old content away before the new
+ * content is confirmed.
  */
 export function isUnsentDelete(intent: Intent): intent is DeleteIntent {
   return intent.kind === 'delete' && (intent.phase === 'waiting' || intent.phase === 'held')

@@ -10,6 +10,24 @@ export interface Intents {
   named(name: string): readonly Intent[]
   /** The intent that takes the place of a put, if any. */
   successorOf(id: IntentId): Intent | undefined
+  /** True for an intent that was found damaged: what it promised is not known to be stored. */
+  isSetAside(id: IntentId): boolean
+}
+
+/** What tells whether content that moved is stored. */
+type KnownPuts = Pick<Intents, 'get' | 'successorOf' | 'isSetAside'>
+
+/** A put that the service says it has, as a bag that was not seen yet. */
+type AnsweredPut = PutIntent & { readonly bagId: BagId }
+
+/** True while the id that an upload was answered with is not proven: its content must not leave this machine. */
+export function isAnswered(intent: Intent): intent is AnsweredPut {
+  return intent.kind === 'put' && intent.phase === 'waiting' && intent.bagId !== undefined
+}
+
+/** True when the service said that it has done it, proven or not. */
+export function isTaken(intent: Intent): boolean {
+  return intent.phase === 'confirmed' || isAnswered(intent)
 }
 
 /** True when nothing is left to do at the service for this intent. */
@@ -39,9 +57,10 @@ export function wasSent(intent: Intent): boolean {
 }
 
 /** True once content that moved is stored at its new place, or is there no more. */
-export function isStored(all: Pick<Intents, 'get' | 'successorOf'>, moved: MovedTo): boolean {
+export function isStored(all: KnownPuts, moved: MovedTo): boolean {
   const intent = latestOf(all, moved.id)
-  if (intent?.kind !== 'put') return true
+  if (intent === undefined) return !all.isSetAside(moved.id)
+  if (intent.kind === 'delete') return true
   const { operations } = moved
   if (operations === undefined || intent.id !== moved.id) return intent.phase === 'confirmed'
   const { start = 0, packed = start } = intent.changes ?? {}
@@ -58,15 +77,20 @@ function latestOf(all: Pick<Intents, 'get' | 'successorOf'>, id: IntentId): Inte
 }
 
 /** What has to be stored before an intent may delete a bag. */
-function awaitedBy({ after = [] }: Intent, all: Intents): readonly IntentId[] {
+function awaitedBy({ after = [] }: Intent, all: KnownPuts): readonly IntentId[] {
   return after
     .filter((moved) => !isStored(all, moved))
     .flatMap(({ id }) => latestOf(all, id)?.id ?? [])
 }
 
 /** True when content that moved away from an intent's place is stored at its new one. */
-export function mayDelete(intent: Intent, all: Intents): boolean {
-  return awaitedBy(intent, all).length === 0
+export function mayDelete({ after = [] }: Intent, all: KnownPuts): boolean {
+  return after.every((moved) => isStored(all, moved))
+}
+
+/** True when content that moved away from an intent's place is in an intent that was found damaged. */
+export function isLostOnItsWay({ after = [] }: Intent, all: KnownPuts): boolean {
+  return after.some(({ id }) => latestOf(all, id) === undefined && all.isSetAside(id))
 }
 
 export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): boolean {
@@ -74,10 +98,10 @@ export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): b
 }
 
 /**
- * Ids of the intents that must end before `intent` may be sent: those of the same name made earlier,
- * so that the service sees changes of a name in their order, and what it takes the place of while
- * that is on its way. What waits for the user, or for its successor, holds up no other; but a bag is not deleted
- * before what moved away from it is stored.
+ * Ids of the intents that must end before `intent` may be sent. These are earlier ones of the same
+ * name, so that the service sees changes of a name in their order. What `intent` takes the place of
+ * counts too, while that is on its way. An intent that waits for the user, or for its successor,
+ * holds up no other. But a bag is not deleted before what moved away from it is stored.
  */
 export function blockersOf(
   intent: Intent,
@@ -124,23 +148,60 @@ export function withSuperseded(all: Pick<Intents, 'get'>, id: IntentId): readonl
  * True while a put needs a bag: it gets its content from there, or is to take its place and is not confirmed.
  * Such a put deletes the bag itself, once the new content is confirmed.
  */
-export function isNeeded(all: Pick<Intents, 'intents' | 'successorOf'>, bagId: BagId): boolean {
+export function isNeeded(
+  all: Pick<Intents, 'get' | 'intents' | 'successorOf'>,
+  bagId: BagId,
+): boolean {
+  return all.intents().some((intent) => {
+    if (intent.kind !== 'put') return false
+    if (isSuperseded(all, intent.id)) return isLeftToSuccessor(all, intent, bagId)
+    return isSourceOf(intent, bagId) || (isUnconfirmed(intent) && intent.replaces.includes(bagId))
+  })
+}
+
+/** The put that gets its content from a bag, if any. */
+export function readerOf(
+  all: Pick<Intents, 'intents' | 'successorOf'>,
+  bagId: BagId,
+): PutIntent | undefined {
   return all
     .intents()
-    .some(
-      (intent) =>
-        intent.kind === 'put' &&
-        (isSourceOf(intent, bagId) || isToReplace(intent, bagId)) &&
-        !isSuperseded(all, intent.id),
-    )
+    .filter((intent) => intent.kind === 'put')
+    .find((put) => isSourceOf(put, bagId) && !isSuperseded(all, put.id))
 }
 
 function isSourceOf({ content }: PutIntent, bagId: BagId): boolean {
   return content.from === 'bag' && content.bagId === bagId
 }
 
-function isToReplace({ phase, replaces }: PutIntent, bagId: BagId): boolean {
-  return (phase === 'waiting' || phase === 'held') && replaces.includes(bagId)
+function isUnconfirmed(intent: Intent | undefined): boolean {
+  return intent?.kind === 'put' && (intent.phase === 'waiting' || intent.phase === 'held')
+}
+
+/** True when the put that stands for a superseded one now is to take the place of a bag, and is not confirmed. */
+function isLeftToSuccessor(
+  all: Pick<Intents, 'get' | 'successorOf'>,
+  put: PutIntent,
+  bagId: BagId,
+): boolean {
+  const isDue = put.replacedAreDeleted !== true && bagsToDelete(put).includes(bagId)
+  return (isDue || put.bagId === bagId) && isUnconfirmed(latestOf(all, put.id))
+}
+
+/**
+ * Intents that meant a bag which was there before a put was given its id. What takes the place of the put means the
+ * put's own.
+ */
+export function claimsOfBefore(
+  all: Pick<Intents, 'intents' | 'successorOf'>,
+  put: PutIntent,
+  given: BagId,
+): readonly Intent[] {
+  const own = new Set<IntentId>()
+  for (let id: IntentId | undefined = put.id; id !== undefined; id = all.successorOf(id)?.id) {
+    own.add(id)
+  }
+  return all.intents().filter(({ id, replaces }) => !own.has(id) && replaces.includes(given))
 }
 
 /** Bags that an intent has to delete yet, those that a put still needs included. */
@@ -148,6 +209,11 @@ export function bagsToDelete(intent: Intent): readonly BagId[] {
   const own = intent.kind === 'put' ? intent.bagId : undefined
   const done = new Set(intent.deleted?.map(({ bagId }) => bagId))
   return intent.replaces.filter((bagId) => bagId !== own && !done.has(bagId))
+}
+
+/** Bags that these intents have deleted; equal content can be given the id of one again. */
+export function deletedBags(intents: readonly Intent[]): ReadonlySet<BagId> {
+  return new Set(intents.flatMap(({ deleted = [] }) => deleted.map(({ bagId }) => bagId)))
 }
 
 export function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean {

@@ -9,6 +9,7 @@ import type {
   PutIntent,
 } from './intent.ts'
 import { joined, type Base } from './base.ts'
+import { isTaken } from './rules.ts'
 
 /** Fields that an intent has for a while only. */
 type Passing =
@@ -47,7 +48,7 @@ export function failed(
   failure: IntentFailure,
   { mayHaveArrived }: { readonly mayHaveArrived: boolean },
 ): Intent {
-  const isSent = mayHaveArrived || intent.phase === 'confirmed'
+  const isSent = mayHaveArrived || isTaken(intent)
   return { ...(isSent ? intent : without(intent, 'sentAtMs')), failure }
 }
 
@@ -81,26 +82,69 @@ export function unpacked(put: PutIntent): PutIntent {
   return { ...put, content: { from: 'folder' }, changes: begun(put.changes) }
 }
 
+/** The service answered an upload with this id; nothing has proven yet that there is such a bag. */
+export function answered(put: PutIntent, bagId: BagId, nowMs: number): PutIntent {
+  const done = { ...put, phase: 'waiting' as const, bagId, confirmedAtMs: nowMs }
+  return without(done, 'failure', 'heldUntilMs')
+}
+
+/** The bag of the id that was answered is not there: the put is to be sent again. */
+export function disproven(put: PutIntent): PutIntent {
+  return without(put, 'bagId', 'confirmedAtMs')
+}
+
 /** The service has the content, as this bag. */
 export function confirmed(put: PutIntent, bagId: BagId, nowMs: number): PutIntent {
-  return withoutFailure({ ...put, bagId, phase: 'confirmed', confirmedAtMs: nowMs })
+  const done = { ...put, bagId, phase: 'confirmed' as const, confirmedAtMs: nowMs }
+  return withoutFailure({ ...done, ...withUploads(done) })
 }
 
-/** Every bag that a confirmed put takes the place of is deleted. */
-export function replacedDeleted(put: PutIntent, nowMs: number): PutIntent {
+/** Nothing that a confirmed put takes the place of is left to delete; `gone` are those that are deleted. */
+export function replacedDeleted(
+  put: PutIntent,
+  nowMs: number,
+  gone: readonly BagTime[],
+): PutIntent {
   const confirmedAtMs = put.replaces.length === 0 ? {} : { confirmedAtMs: nowMs }
-  return withoutFailure({ ...put, replacedAreDeleted: true, ...confirmedAtMs })
+  const done = { ...put, replacedAreDeleted: true, ...confirmedAtMs }
+  return withoutFailure(withDeleted(done, gone))
 }
 
-/** Every bag of a delete is deleted. */
-export function deleted(intent: DeleteIntent, nowMs: number): DeleteIntent {
-  return withoutFailure({ ...intent, phase: 'confirmed', confirmedAtMs: nowMs })
+/** Nothing of a delete is left to delete; `gone` are those that are deleted. */
+export function deleted(
+  intent: DeleteIntent,
+  nowMs: number,
+  gone: readonly BagTime[],
+): DeleteIntent {
+  const done = { ...intent, phase: 'confirmed' as const, confirmedAtMs: nowMs }
+  return withoutFailure(withDeleted(done, gone))
+}
+
+/** Some of the bags that an intent takes the place of are deleted. */
+export function withDeleted<Kind extends Intent>(intent: Kind, gone: readonly BagTime[]): Kind {
+  const { deleted: before = [] } = intent
+  const isNew = ({ bagId }: BagTime): boolean => before.every((each) => each.bagId !== bagId)
+  const all = [...before, ...gone.filter(isNew)]
+  return all.length === 0 ? intent : { ...intent, deleted: all }
+}
+
+/** The bag that an intent was to take the place of is gone: its id was given to other content since. */
+export function withoutClaim<Kind extends Intent>(intent: Kind, bagId: BagId): Kind {
+  const isOther = (each: BagTime): boolean => each.bagId !== bagId
+  return {
+    ...intent,
+    replaces: intent.replaces.filter((each) => each !== bagId),
+    ...(intent.deleted === undefined ? {} : { deleted: intent.deleted.filter(isOther) }),
+    ...(intent.uploaded === undefined ? {} : { uploaded: intent.uploaded.filter(isOther) }),
+  }
 }
 
 /** What a superseded put leaves to its successor. */
 export interface Legacy {
   /** Bags to delete. */
   readonly bags: readonly BagId[]
+  /** The one of them that it was given: whatever was deleted or uploaded under this id before is over. */
+  readonly given?: BagId
   /** Puts that it superseded itself: they would come back without it. */
   readonly puts: readonly IntentId[]
   readonly deleted: readonly BagTime[]
@@ -116,10 +160,8 @@ export function inheriting(successor: Intent, legacy: Legacy): Intent {
     replaces: legacy.bags,
     supersedes: legacy.puts,
   })
-  const gone = [...(successor.deleted ?? []), ...legacy.deleted]
   const more = {
-    ...(legacy.deleted.length > 0 ? { deleted: gone } : {}),
-    ...withUploads(successor, legacy.uploaded),
+    ...withFates(successor, legacy),
     ...withAfter(successor, legacy.after),
   }
   if (successor.kind === 'put') {
@@ -167,12 +209,30 @@ export function renamedFolder(put: PutIntent, name: string, base: Replaced): Put
   }
 }
 
-/** What is known of the uploads of what an intent takes the place of, and more of it. */
+/**
+ * What is known of the uploads of what an intent takes the place of, and more of it. Equal content can be given the
+ * id of a bag that was there before: what is known of that upload is over.
+ */
 function withUploads(
-  { uploaded = [] }: Pick<Intent, 'uploaded'>,
+  intent: Pick<PutIntent, 'uploaded' | 'bagId'>,
   more: readonly BagTime[] = [],
 ): Pick<Intent, 'uploaded'> {
-  return more.length === 0 ? {} : { uploaded: [...uploaded, ...more] }
+  const { uploaded = [], bagId } = intent
+  const all = [...uploaded, ...more]
+  return all.length === 0 ? {} : { uploaded: all.filter((each) => each.bagId !== bagId) }
+}
+
+/** What is known of bags now: what a successor knew of those that came back since then is over. */
+function withFates(successor: Intent, legacy: Legacy): Pick<Intent, 'deleted' | 'uploaded'> {
+  const { bags, given, deleted: gone, uploaded: times } = legacy
+  const areDeleted = new Set(gone.map(({ bagId }) => bagId))
+  const left = new Set(bags.filter((bagId) => !areDeleted.has(bagId)))
+  const { deleted: before = [], uploaded = [] } = successor
+  const own = successor.kind === 'put' ? successor.bagId : undefined
+  return {
+    deleted: [...before.filter(({ bagId }) => !left.has(bagId) && !areDeleted.has(bagId)), ...gone],
+    uploaded: [...uploaded, ...times].filter(({ bagId }) => bagId !== given && bagId !== own),
+  }
 }
 
 /** What has to be stored before an intent deletes a bag, and more of it. */
@@ -215,7 +275,7 @@ export function collecting(put: PutIntent): PutIntent {
 }
 
 /** What is known of the zip that a round of a folder's changes ends with. */
-export interface StoredZip {
+export interface ZipAtService {
   readonly bagId: BagId
   /** Operations that are in it. */
   readonly packed: number
@@ -226,7 +286,7 @@ export interface StoredZip {
 }
 
 /** A put whose zip is stored goes on to collect changes, now to the new bag. */
-export function nextRound(put: PutIntent, zip: StoredZip): PutIntent {
+export function nextRound(put: PutIntent, zip: ZipAtService): PutIntent {
   const { bagId, forgetBeforeMs } = zip
   // Equal content can have been given the id of a bag that was deleted before.
   const gone = zip.deleted.filter((each) => each.bagId !== bagId)
@@ -252,11 +312,17 @@ export function unchanged(put: PutIntent, bagId: BagId, nowMs: number): PutInten
   return { ...confirmed(put, bagId, nowMs), replaces, deleted: gone, changes }
 }
 
-/** A folder that nothing is in stays on this machine; `start` operations made it so. */
-export function emptied(put: PutIntent, start: number): PutIntent {
+/**
+ * A folder that nothing is in; `start` operations made it so. It stays on this machine (`local`), unless it goes on to
+ * collect changes (`held`).
+ */
+export function emptied(
+  put: PutIntent,
+  { start, phase }: { readonly start: number; readonly phase: 'local' | 'held' },
+): PutIntent {
   return {
     ...put,
-    phase: 'local',
+    phase,
     content: { from: 'folder' },
     changes: { start },
     replaces: [],

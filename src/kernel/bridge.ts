@@ -24,6 +24,6 @@ export interface Bridge {
   mount(): Promise<void>
   /** Rejects `busy` while programs use the drive; `lazy` detaches it all the same. */
   unmount(options: { readonly lazy: boolean }): Promise<void>
-  /** Resolves when the mount is gone, whoever took it away. */
+  /** Resolves when the mount is gone, for whatever reason. */
   readonly unmounted: Promise<void>
 }

@@ -48,9 +48,9 @@ export function extendedOperations({
 }
 
 /**
- * Access lists, labels and capabilities, which the drive does not have. The kernel asks at each write
- * (`security.capability`), so this is answered without a look at the file; told "not supported" and
- * not "none", `ls -l` asks once per file system in place of twice per file.
+ * Access lists, labels and capabilities, which the drive does not have. The kernel asks at each
+ * write (`security.capability`), so this is answered without a look at the file. With the answer
+ * "not supported" in place of "none", `ls -l` asks once per file system and not twice per file.
  */
 function isOfTheSystem(name: string): boolean {
   return name.startsWith('system.') || name.startsWith('security.')

@@ -65,8 +65,8 @@ function transfers({ drive, paths, replies }: OperationDeps): Partial<Fuse.Opera
       )
     },
     ftruncate: (path, fd, size, reply) => {
-      replies.done({ operation: 'ftruncate', path, reply }, async () =>
-        drive.truncate(await paths.node(path), size, fd as HandleId),
+      replies.done({ operation: 'ftruncate', path, reply }, () =>
+        drive.truncateOpen(fd as HandleId, size),
       )
     },
   }
@@ -83,7 +83,7 @@ function transfer(replies: Replies, call: KernelCall, work: () => number | Promi
   }
 }
 
-function closings({ drive, replies, settings }: OperationDeps): Partial<Fuse.Operations> {
+function closings({ drive, replies, settings, parting }: OperationDeps): Partial<Fuse.Operations> {
   const descriptors = new OpenDescriptors({ clock: systemClock })
   return {
     flush: (path, fd, reply) => {
@@ -98,14 +98,17 @@ function closings({ drive, replies, settings }: OperationDeps): Partial<Fuse.Ope
       reply(0)
     },
     release: (path, fd, reply) => {
-      replies.done({ operation: 'release', path, reply }, () => drive.release(fd as HandleId))
+      replies.done({ operation: 'release', path, reply }, async () => {
+        await drive.release(fd as HandleId)
+        parting.forgetClosed()
+      })
     },
   }
 }
 
 /**
- * The kernel opens what it found a moment ago. When that is gone it must look again, which the answer
- * `stale` has it do: with `not-found`, O_CREAT would fail where it is to make the file.
+ * The kernel opens what it found a moment ago. When that is gone it must look again, which the
+ * answer `stale` has it do. With `not-found`, O_CREAT would fail where it is to make the file.
  */
 async function nodeToOpen(paths: Paths, path: string): Promise<NodeId> {
   try {

@@ -1,10 +1,13 @@
+import { statfs } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { listMounts } from '../disk/find-mount.ts'
 import { systemClock } from '../domain/clock.ts'
-import { DriveError } from '../domain/errors.ts'
+import { deferred } from '../domain/deferred.ts'
+import { DriveError, systemErrorCode } from '../domain/errors.ts'
 import type { Bridge, BridgeDeps, BridgeSettings } from './bridge.ts'
 import { BusyPoll } from './busy-poll.ts'
 import { fuseOperations } from './operations.ts'
+import { FuseDevice } from './fuse-device.ts'
 import { PatchedFuse } from './patched-fuse.ts'
 import { Replies } from './replies.ts'
 import { unmountPath } from './unmount.ts'
@@ -13,25 +16,26 @@ const WATCH_MS = 1_000
 
 /** The bridge over libfuse 2, by the fuse-native package. */
 export class FuseNativeBridge implements Bridge {
-  readonly unmounted: Promise<void>
   readonly #deps: BridgeDeps
   readonly #settings: BridgeSettings
-  #gone: () => void = () => undefined
+  readonly #gone = deferred()
   #fuse: PatchedFuse | undefined
+  #device: FuseDevice | undefined
 
   constructor(deps: BridgeDeps, settings: BridgeSettings) {
     this.#deps = deps
     this.#settings = settings
-    this.unmounted = new Promise((resolve) => {
-      this.#gone = resolve
-    })
+  }
+
+  get unmounted(): Promise<void> {
+    return this.#gone.promise
   }
 
   async mount(): Promise<void> {
     const { mountpoint, allowOther } = this.#settings
     const busyPoll = new BusyPoll()
     const replies = new Replies(this.#deps.log, busyPoll)
-    const operations = fuseOperations(this.#deps.drive, replies, this.#settings)
+    const operations = fuseOperations(this.#deps, replies, this.#settings)
     const options = {
       timeout: false,
       fsname: this.#options(),
@@ -48,6 +52,7 @@ export class FuseNativeBridge implements Bridge {
       })
     })
     this.#fuse = fuse
+    this.#device = await FuseDevice.find()
     this.#watch()
   }
 
@@ -68,7 +73,7 @@ export class FuseNativeBridge implements Bridge {
     await this.#letGo()
   }
 
-  /** Somebody may unmount with fusermount or umount: fuse-native does not tell. */
+  /** The user may unmount with fusermount or umount, which fuse-native does not report. */
   #watch(): void {
     systemClock.after(WATCH_MS, () => {
       this.#look().catch((error: unknown) => {
@@ -79,15 +84,36 @@ export class FuseNativeBridge implements Bridge {
   }
 
   async #look(): Promise<void> {
-    if (await this.#isMounted()) this.#watch()
-    else await this.#letGo()
+    const isCutOff = (await this.#device?.isOpen()) === false
+    const isMounted = await this.#isMounted()
+    if (isMounted && !isCutOff) {
+      this.#watch()
+      return
+    }
+    if (isMounted) await this.#takeDeadAway()
+    await this.#letGo()
+  }
+
+  /** Programs that use it get errors already. A drive of another process may be mounted there by now: that stays. */
+  async #takeDeadAway(): Promise<void> {
+    const { mountpoint } = this.#settings
+    const { log } = this.#deps
+    const isDead = await statfs(mountpoint).then(
+      () => false,
+      (error: unknown) => systemErrorCode(error) === 'ENOTCONN',
+    )
+    if (!isDead) return
+    log.warn({}, 'The kernel has cut the drive off (umount -f): it leaves.')
+    await unmountPath(mountpoint, { lazy: true }).catch((error: unknown) => {
+      log.warn({ error: String(error) }, 'The dead mount stays.')
+    })
   }
 
   async #letGo(): Promise<void> {
     const fuse = this.#fuse
     this.#fuse = undefined
     await fuse?.letGo()
-    this.#gone()
+    this.#gone.resolve()
   }
 
   async #isMounted(): Promise<boolean> {

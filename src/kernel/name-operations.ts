@@ -24,6 +24,7 @@ export function nameOperations(deps: OperationDeps): Partial<Fuse.Operations> {
     },
     rmdir: (path, reply) => {
       replies.done({ operation: 'rmdir', path, reply }, async () => {
+        paths.refuseHolding(path)
         const { parent, name } = await paths.parent(path)
         await drive.removeDirectory(parent, name)
       })
@@ -52,13 +53,17 @@ export function nameOperations(deps: OperationDeps): Partial<Fuse.Operations> {
 }
 
 /** libfuse renames an open file away instead of unlinking or replacing it: that is an unlink. */
-async function rename({ drive, paths }: OperationDeps, from: string, to: string): Promise<void> {
+async function rename(deps: OperationDeps, from: string, to: string): Promise<void> {
+  const { drive, paths, parting } = deps
+  if (await parting.take(from, to)) return
   const source = await paths.parent(from)
   if (paths.isHiding(to)) {
     const options = { mayBeReplaced: true }
     paths.hide(to, await drive.unlink(source.parent, source.name, options))
     return
   }
+  paths.refuseHolding(to)
   const target = await paths.parent(to)
   await drive.rename(source.parent, source.name, target.parent, target.name)
+  paths.renamed(from, to)
 }

@@ -29,21 +29,22 @@ interface Cleared {
 /**
  * Tells whether some process still holds a descriptor open for writing on a file of the drive.
  *
- * The kernel sends FLUSH at each close, also when other descriptors of the same open file live on
- * (a shell that redirects a group of commands, a parent of a forked program), and libfuse's high
- * level does not tell which it is. At FLUSH the closing descriptor is gone from its process already
- * (filp_close), so whatever /proc still shows is another one. Where /proc cannot be read the answer
- * is false, which costs an upload too many and never one too few.
+ * The kernel sends FLUSH at each close, also when other descriptors of the same open file live on.
+ * A shell that redirects a group of commands has such, or a parent of a forked program. libfuse's
+ * high level does not tell which it is. At FLUSH the closing descriptor is gone from its process
+ * already (filp_close), so whatever /proc still shows is another one. Where /proc cannot be read
+ * the answer is false, which costs an upload too many and never one too few.
  *
- * A link in /proc/PID/fd must not be read: while a process is in exec, which closes descriptors and waits for this
- * very FLUSH (a program that runs another one while it writes), or for another file system that hangs, the kernel
- * lets no other process read the link (seen with Linux 6.18). fdinfo tells the mount and the inode as well, and can
- * always be read. It has the inode since Linux 5.14; before that the link is all there is.
+ * A link in /proc/PID/fd must not be read. While a process is in exec, the kernel lets no other
+ * process read the link (seen with Linux 6.18). Exec closes descriptors and so may wait for this
+ * very FLUSH, or for another file system that hangs. fdinfo tells the mount and the inode as well,
+ * and can always be read. It has the inode since Linux 5.14; before that the link is all there is.
  *
- * Reading every descriptor of every process takes longer than a small upload, and copying many files asks
- * at each one. So a process that never held a file here is not read again for a moment, as long as
- * it has as many descriptors as before (the size of its directory, since Linux 6.2). One that closes
- * a descriptor and opens another within that moment can cost an upload too many.
+ * Reading every descriptor of every process takes longer than a small upload, and copying many
+ * files asks at each one. So a process that never held a file here is not read again for a moment,
+ * while its number of descriptors stays the same. Since Linux 6.2 the size of its directory tells
+ * that number. One that closes a descriptor and opens another within that moment can cost an upload
+ * too many.
  */
 export class OpenDescriptors {
   readonly #clock: Clock

@@ -1,9 +1,9 @@
 import { DriveError } from '../domain/errors.ts'
 import type { NodeId } from '../domain/ids.ts'
 import { checkEncoding } from '../domain/names.ts'
-import type { Attributes } from '../drive/attributes.ts'
+import type { Attributes } from '../drive/tree/attributes.ts'
 import type { Drive } from '../drive/drive.ts'
-import { ROOT } from '../drive/nodes.ts'
+import { ROOT } from '../drive/tree/nodes.ts'
 
 /** Names that libfuse gives to open files that are unlinked or replaced. */
 const HIDDEN = /^\.fuse_hidden[0-9a-f]+$/
@@ -64,8 +64,37 @@ export class Paths {
     return HIDDEN.test(path.slice(path.lastIndexOf('/') + 1))
   }
 
+  /** A path for an open file that loses its name, as libfuse makes them; `count` tells it from others. */
+  hiddenPath(node: NodeId, count: number): string {
+    const [of, number] = [node, count].map((each) => each.toString(16).padStart(10, '0'))
+    return `/.fuse_hidden${of ?? ''}${number ?? ''}`
+  }
+
   hide(path: string, node: NodeId): void {
     this.#hidden.set(path, node)
+  }
+
+  /**
+   * Throws `not-empty` for a directory that a file was removed from which a program still has open. libfuse would lose
+   * the path of that file, and hand fuse-native a null pointer for it when it is closed.
+   */
+  refuseHolding(path: string): void {
+    for (const hidden of this.#hidden.keys()) {
+      if (!hidden.startsWith(`${path}/`)) continue
+      throw new DriveError(
+        'not-empty',
+        'A program has a file open that was removed from this folder.',
+      )
+    }
+  }
+
+  /** A directory has another name: what is hidden in it goes with it. */
+  renamed(from: string, to: string): void {
+    for (const [path, node] of [...this.#hidden]) {
+      if (!path.startsWith(`${from}/`)) continue
+      this.#hidden.delete(path)
+      this.#hidden.set(`${to}${path.slice(from.length)}`, node)
+    }
   }
 
   /** True when the path was a hidden file's, which is forgotten then. */

@@ -1,6 +1,7 @@
 import { constants as fsConstants } from 'node:fs'
 import type Fuse from 'fuse-native'
-import type { Attributes, SpaceReport } from '../drive/attributes.ts'
+import type { SpaceReport } from '../drive/space/space.ts'
+import type { Attributes } from '../drive/tree/attributes.ts'
 import type { BridgeSettings } from './bridge.ts'
 
 const TYPE_BITS: Record<Attributes['kind'], number> = {

@@ -48,8 +48,9 @@ export function bagIdOf(label: BagLabel, sha256: string): string {
  * - `incoming/`: what is not whole yet; emptied at the start
  * - `lock`: the process that uses the directory
  *
- * Content is moved into place before the record that names it is written, and removed after, so a
- * process killed at any moment leaves at most content that nothing names; the next start removes it.
+ * Content is moved into place before the record that names it is written, and removed after. So a
+ * process killed at any moment leaves at most content that nothing names, and the next start
+ * removes it.
  */
 export class BagStore {
   readonly #deps: BagStoreDependencies

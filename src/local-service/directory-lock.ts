@@ -7,12 +7,14 @@ import { DriveError, systemErrorCode } from '../domain/errors.ts'
 import { onDisk, PRIVATE_FILE } from './durable-files.ts'
 
 /**
- * Whoever looked at a stale lock before us may still be about to move it aside, and would move ours: a
- * lock counts when it is there after this time, which is long for that and short for a start.
+ * A process that looked at a stale lock before us may still move it aside, and would then move
+ * ours. So a lock counts only when it is still there after this time.
  */
-const SETTLE_MS = 50
+const RECHECK_AFTER_MS = 50
 
-/** Who holds a directory. `started` tells a process from a later one with the same pid. */
+/**
+ * The process that holds a directory. `started` tells a process from a later one with the same pid.
+ */
 const holderSchema = z.object({ pid: z.number().int().positive(), started: z.string() })
 
 export interface DirectoryLock {
@@ -42,7 +44,7 @@ async function take(path: string, mine: string): Promise<void> {
     // The hard link makes the lock appear with its text in it, or fails because there is one.
     do {
       while (!(await linkIfFree(draft, path))) await removeIfStale(path)
-      await setTimeout(SETTLE_MS)
+      await setTimeout(RECHECK_AFTER_MS)
     } while ((await readIfThere(path)) !== mine)
   } finally {
     await rm(draft, { force: true })
@@ -87,7 +89,7 @@ function parseHolder(text: string): z.infer<typeof holderSchema> | undefined {
   try {
     return holderSchema.safeParse(JSON.parse(text)).data
   } catch {
-    return undefined // cut by a crash of the machine: nobody holds it
+    return undefined // cut by a crash of the machine: no process holds it
   }
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncDirectory } from '../disk/atomic-file.ts'
+import { syncDirectory } from '../disk/sync.ts'
 import { fromFileSystem } from '../domain/errors.ts'
 
 export const PRIVATE_FILE = 0o600

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { syncDirectory } from '../disk/atomic-file.ts'
+import { syncDirectory } from '../disk/sync.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { HeldBag } from './account.ts'
 import { PRIVATE_DIRECTORY, writeDurably } from './durable-files.ts'
@@ -64,13 +64,13 @@ export class RecordFiles {
   async load(): Promise<FoundRecords> {
     const bags: { uid: string; bag: HeldBag }[] = []
     const unreadable = new Set<string>()
-    for (const entry of await readdir(this.#directory, { withFileTypes: true })) {
-      if (!entry.isDirectory()) continue
-      for (const name of await readdir(join(this.#directory, entry.name))) {
+    for (const dirent of await readdir(this.#directory, { withFileTypes: true })) {
+      if (!dirent.isDirectory()) continue
+      for (const name of await readdir(join(this.#directory, dirent.name))) {
         if (!name.endsWith(SUFFIX)) continue
-        const bag = this.#read(join(this.#directory, entry.name, name))
+        const bag = this.#read(join(this.#directory, dirent.name, name))
         if (bag === undefined) unreadable.add(name.slice(0, -SUFFIX.length))
-        else bags.push({ uid: entry.name, bag })
+        else bags.push({ uid: dirent.name, bag })
       }
     }
     bags.sort((one, other) => one.bag.record.uploaded_at - other.bag.record.uploaded_at)

@@ -59,7 +59,7 @@ function nameOf(kind: UploadKind, sent: string): string {
   return kind === 'folder' ? sent.replace(/\.zip$/i, '') : sent
 }
 
-/** A zip begins with the signature of an entry, or, when it is empty, of the end of its directory. */
+/** A zip begins with the signature of a member, or, when it is empty, of the end of its directory. */
 const ZIP_HEADS = ['504b0304', '504b0506']
 
 async function refuseUnlessFolder(store: BagStore, form: ReceivedForm): Promise<void> {

@@ -5,7 +5,7 @@ import type { BagFacts, BagRecord } from '../domain/record.ts'
 import { ShardedMap } from '../domain/sharded-map.ts'
 import { atOnce } from '../domain/turns.ts'
 import type { Candidate, Entry } from './entry.ts'
-import { countEntries, familyOf, nameFamily } from './family.ts'
+import { countEntries, clashKeyOf, nameClashing } from './name-clashes.ts'
 
 /** What is known of a bag's kind. */
 export type KindOf = (bagId: BagId) => BagFacts['kind']
@@ -16,12 +16,12 @@ type OneOrMore = BagRecord | BagRecord[]
 const NOTHING: readonly BagRecord[] = []
 
 /**
- * The records of a listing by family of names and by bag. Made once for a listing; the names of a
- * family with several members are worked out when they are first asked for. Kinds that are learned later
+ * The records of a listing by clash key and by bag. Made once for a listing; the names of a
+ * clash group with several members are worked out when they are first asked for. Kinds that are learned later
  * change it in its place.
  */
 export class ListingIndex {
-  readonly #families = new ShardedMap<string, OneOrMore>()
+  readonly #byClashKey = new ShardedMap<string, OneOrMore>()
   readonly #bags = new ShardedMap<BagId, OneOrMore>()
   readonly #named = new ShardedMap<string, ReadonlyMap<string, Entry>>()
   /** Families of one record whose plain name is not the key itself: the few with something like an id in it. */
@@ -34,7 +34,7 @@ export class ListingIndex {
   readonly #kindOf: KindOf
   /** Families of several records, and how many entries each makes. */
   readonly #shared = new ShardedMap<string, number>()
-  /** Entries of the families in `#shared`. */
+  /** Entries of the clash groups in `#shared`. */
   #sharedSize = 0
 
   constructor(kindOf: KindOf) {
@@ -48,24 +48,24 @@ export class ListingIndex {
       this.#addName(record)
       yield
     }
-    for (const family of this.#shared.keys()) {
-      this.#count(family)
+    for (const key of this.#shared.keys()) {
+      this.#count(key)
       yield
     }
   }
 
   /** Number of entries that the records make. */
   get size(): number {
-    return this.#families.size - this.#shared.size + this.#sharedSize
+    return this.#byClashKey.size - this.#shared.size + this.#sharedSize
   }
 
   /** To be called when the kind of a bag was learned: its records move to the names that they have now. */
   learnKind(bagId: BagId): void {
     const zips = this.recordsOf(bagId).filter(({ name }) => isZipName(name))
-    const families = zips.map((record) => familyOf(this.plainOf(record)))
-    for (const [at, record] of zips.entries()) this.#removeName(families[at] ?? '', record)
-    for (const record of zips) families.push(this.#addName(record))
-    for (const family of families) this.#count(family)
+    const keys = zips.map((record) => clashKeyOf(this.plainOf(record)))
+    for (const [at, record] of zips.entries()) this.#removeName(keys[at] ?? '', record)
+    for (const record of zips) keys.push(this.#addName(record))
+    for (const key of keys) this.#count(key)
   }
 
   #addName(record: BagRecord): string {
@@ -73,29 +73,29 @@ export class ListingIndex {
       this.#zippedFolders.set(record.bagId, this.#kindOf(record.bagId) === 'folder')
     }
     const plain = this.plainOf(record)
-    const family = familyOf(plain)
-    if (family !== plain) this.#longer.set(family, true)
-    if (add(this.#families, family, record)) this.#shared.set(family, this.#shared.get(family) ?? 0)
-    return family
+    const key = clashKeyOf(plain)
+    if (key !== plain) this.#longer.set(key, true)
+    if (add(this.#byClashKey, key, record)) this.#shared.set(key, this.#shared.get(key) ?? 0)
+    return key
   }
 
-  #removeName(family: string, record: BagRecord): void {
-    const others = toArray(this.#families.get(family)).filter((one) => one !== record)
+  #removeName(key: string, record: BagRecord): void {
+    const others = toArray(this.#byClashKey.get(key)).filter((one) => one !== record)
     const [only] = others
-    if (only === undefined) this.#families.delete(family)
-    else this.#families.set(family, others.length === 1 ? only : others)
+    if (only === undefined) this.#byClashKey.delete(key)
+    else this.#byClashKey.set(key, others.length === 1 ? only : others)
     if (others.length > 1) return
-    this.#sharedSize -= this.#shared.get(family) ?? 0
-    this.#shared.delete(family)
+    this.#sharedSize -= this.#shared.get(key) ?? 0
+    this.#shared.delete(key)
   }
 
-  /** Counts the entries of a family anew. */
-  #count(family: string): void {
-    this.#named.delete(family)
-    const before = this.#shared.get(family)
+  /** Counts the entries of a clash group anew. */
+  #count(key: string): void {
+    this.#named.delete(key)
+    const before = this.#shared.get(key)
     if (before === undefined) return
-    const now = countEntries(this.candidatesIn(family))
-    this.#shared.set(family, now)
+    const now = countEntries(this.candidatesIn(key))
+    this.#shared.set(key, now)
     this.#sharedSize += now - before
   }
 
@@ -115,55 +115,55 @@ export class ListingIndex {
   /** Records that list what was uploaded under this name. */
   recordsOfUpload(uploaded: { readonly name: string; readonly isFolder?: boolean }): BagRecord[] {
     const names = [uploaded.name, `${uploaded.name}.zip`, withoutZip(uploaded.name)]
-    const families = new Set(names.map((name) => familyOf(encodeName(name))))
-    return Array.from(families, (family) => toArray(this.#families.get(family)))
+    const keys = new Set(names.map((name) => clashKeyOf(encodeName(name))))
+    return Array.from(keys, (key) => toArray(this.#byClashKey.get(key)))
       .flat()
       .filter(({ name }) => listedAs(name, uploaded) !== undefined)
   }
 
-  candidatesIn(family: string): readonly Candidate[] {
-    return toArray(this.#families.get(family)).map((record) => this.toCandidate(record))
+  candidatesIn(key: string): readonly Candidate[] {
+    return toArray(this.#byClashKey.get(key)).map((record) => this.toCandidate(record))
   }
 
-  /** The entry of this shown name, given the name's family. */
-  get(family: string, shown: string): Entry | undefined {
-    const records = this.#families.get(family)
+  /** The entry of this shown name, given the name's clash key. */
+  get(key: string, shown: string): Entry | undefined {
+    const records = this.#byClashKey.get(key)
     if (records === undefined) return undefined
-    if (Array.isArray(records)) return this.#name(family).get(shown)
-    return this.#plainOfLone(family, records) === shown ? toListed(records, shown) : undefined
+    if (Array.isArray(records)) return this.#name(key).get(shown)
+    return this.#plainOfLone(key, records) === shown ? toListed(records, shown) : undefined
   }
 
-  /** All entries but those of the families in `except`. */
+  /** All entries but those of the clash groups in `except`. */
   *entries(except: ReadonlyMap<string, unknown>): Iterable<Entry> {
-    for (const [family, records] of this.#families) {
-      if (except.has(family)) continue
-      if (Array.isArray(records)) yield* this.#name(family).values()
-      else yield toListed(records, this.#plainOfLone(family, records))
+    for (const [key, records] of this.#byClashKey) {
+      if (except.has(key)) continue
+      if (Array.isArray(records)) yield* this.#name(key).values()
+      else yield toListed(records, this.#plainOfLone(key, records))
     }
   }
 
-  entriesIn(family: string): Iterable<Entry> {
-    return this.#families.has(family) ? this.#name(family).values() : []
+  entriesIn(key: string): Iterable<Entry> {
+    return this.#byClashKey.has(key) ? this.#name(key).values() : []
   }
 
-  countIn(family: string): number {
-    const records = this.#families.get(family)
+  countIn(key: string): number {
+    const records = this.#byClashKey.get(key)
     if (records === undefined) return 0
-    return Array.isArray(records) ? this.#name(family).size : 1
+    return Array.isArray(records) ? this.#name(key).size : 1
   }
 
-  #name(family: string): ReadonlyMap<string, Entry> {
-    let named = this.#named.get(family)
+  #name(key: string): ReadonlyMap<string, Entry> {
+    let named = this.#named.get(key)
     if (named === undefined) {
-      named = nameFamily(this.candidatesIn(family))
-      this.#named.set(family, named)
+      named = nameClashing(this.candidatesIn(key))
+      this.#named.set(key, named)
     }
     return named
   }
 
-  /** As `plainOf` of a family's only record: nearly always the key, which is there already. */
-  #plainOfLone(family: string, record: BagRecord): string {
-    return this.#longer.has(family) ? this.plainOf(record) : family
+  /** As `plainOf` of a clash group's only record: nearly always the key, which is there already. */
+  #plainOfLone(key: string, record: BagRecord): string {
+    return this.#longer.has(key) ? this.plainOf(record) : key
   }
 
   #isZippedFolder({ bagId, name }: BagRecord): boolean {

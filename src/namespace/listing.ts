@@ -1,22 +1,24 @@
+import { backoffMs } from '../domain/backoff.ts'
 import type { Clock } from '../domain/clock.ts'
 import { canPass, DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { DriveService } from '../service/drive-service.ts'
+import type { StorageService } from '../service/storage-service.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { inTurns } from '../domain/turns.ts'
-import type { StoredListing } from '../state/listing-store.ts'
+import { untilAborted } from '../domain/until-aborted.ts'
+import type { ListingAnswer } from '../state/listing-store.ts'
 import { ListingIndex, type KindOf } from './listing-index.ts'
 import { compareRecords } from './same-records.ts'
 import { SavedListing, type ListingKeeper } from './saved-listing.ts'
 
 /** One answer of the service. Snapshots with the same records share `records` and `index`. */
-export interface ListingSnapshot extends StoredListing {
+export interface ListingSnapshot extends ListingAnswer {
   readonly index: ListingIndex
 }
 
 interface ListingDeps {
-  readonly service: Pick<DriveService, 'listFiles'>
+  readonly service: Pick<StorageService, 'listFiles'>
   readonly clock: Clock
   readonly log: Logger
   readonly store: ListingKeeper
@@ -59,12 +61,12 @@ interface RequestFailure {
 
 /** A step is the work on one record. */
 const STEPS_PER_LOOK = 64
-const FIRST_PAUSE_MS = 1_000
-const LONGEST_PAUSE_MS = 30_000
+const PAUSE = { firstMs: 1_000, longestMs: 30_000 }
 
 /**
- * The listing and its freshness: one request in flight at most, asked only when somebody looks.
- * While the service fails, callers go on with the last answer, also with that of the last mount.
+ * The listing and its freshness: one request in flight at most, and only when a caller needs the
+ * listing. While the service fails, callers go on with the last answer, also with that of the last
+ * mount.
  */
 export class Listing {
   readonly #deps: ListingDeps
@@ -88,9 +90,9 @@ export class Listing {
   /** Begins with the listing that an earlier process saved, however old. */
   static async open(deps: ListingDeps, settings: ListingSettings): Promise<Listing> {
     const listing = new Listing(deps, settings)
-    const stored = await deps.store.load()
-    if (stored !== undefined) {
-      listing.#snapshot = { ...stored, index: await listing.#indexOf(stored.records) }
+    const saved = await deps.store.load()
+    if (saved !== undefined) {
+      listing.#snapshot = { ...saved, index: await listing.#indexOf(saved.records) }
     }
     return listing
   }
@@ -145,7 +147,7 @@ export class Listing {
   async refreshNow(signal?: AbortSignal): Promise<ListingSnapshot> {
     this.#refuse(signal)
     this.#next ??= this.#askAfterCurrent()
-    return untilAborted(this.#next, signal)
+    return untilAborted(this.#next, signal, interruption)
   }
 
   /** To be called when the kind of a bag was learned: it may change a name. */
@@ -181,7 +183,7 @@ export class Listing {
   async close(): Promise<void> {
     this.#listeners.clear()
     this.#closing.abort(new DriveError('interrupted', 'The drive is being closed.'))
-    await this.#request?.answer.catch(noted)
+    await this.#request?.answer.catch(ignoreOutcome)
     await this.#saved.close()
   }
 
@@ -190,7 +192,7 @@ export class Listing {
     if (this.#failure !== undefined && this.#request === undefined && this.#isPausing()) {
       throw this.#failure.error
     }
-    return untilAborted(this.#ask().answer, signal)
+    return untilAborted(this.#ask().answer, signal, interruption)
   }
 
   /** All callers together wait for one request no longer than `waitMs`, or `ls -l` would wait per file. */
@@ -198,7 +200,7 @@ export class Listing {
     const { clock } = this.#deps
     const { waitMs } = this.#settings
     request.patienceEndsAtMs ??= clock.now() + waitMs
-    // A clock that was set back must not make anybody wait longer.
+    // A clock that was set back must not make callers wait longer.
     const leftMs = Math.min(request.patienceEndsAtMs - clock.now(), waitMs)
     if (leftMs <= 0) return
     let cancel = (): void => undefined
@@ -206,7 +208,11 @@ export class Listing {
       cancel = clock.after(leftMs, resolve)
     })
     try {
-      await untilAborted(Promise.race([request.answer.then(noted, noted), enough]), signal)
+      await untilAborted(
+        Promise.race([request.answer.then(ignoreOutcome, ignoreOutcome), enough]),
+        signal,
+        interruption,
+      )
     } finally {
       cancel()
     }
@@ -215,13 +221,13 @@ export class Listing {
   #ask(): Request {
     if (this.#request !== undefined) return this.#request
     const request = { answer: this.#list() }
-    request.answer.catch(noted)
+    request.answer.catch(ignoreOutcome)
     this.#request = request
     return request
   }
 
   async #askAfterCurrent(): Promise<ListingSnapshot> {
-    await this.#request?.answer.catch(noted)
+    await this.#request?.answer.catch(ignoreOutcome)
     this.#next = undefined
     this.#refuse(undefined)
     return this.#ask().answer
@@ -241,7 +247,7 @@ export class Listing {
   }
 
   /** An answer that says the same again keeps the index, and only renews its time. */
-  async #take(answer: StoredListing): Promise<ListingSnapshot> {
+  async #take(answer: ListingAnswer): Promise<ListingSnapshot> {
     const before = this.#snapshot
     const known =
       before !== undefined && (await isSame(before, answer.records)) ? before : undefined
@@ -291,7 +297,7 @@ export class Listing {
   #isPausing(): boolean {
     if (this.#failure === undefined) return false
     const { atMs, times, error } = this.#failure
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (times - 1), LONGEST_PAUSE_MS)
+    const pauseMs = backoffMs(times - 1, PAUSE)
     const passedMs = this.#deps.clock.now() - atMs
     return passedMs >= 0 && passedMs < Math.max(pauseMs, error.facts.retryAfterMs ?? 0)
   }
@@ -320,24 +326,7 @@ function interruption({ reason }: AbortSignal): DriveError {
   return new DriveError('interrupted', 'The wait for the listing was given up.')
 }
 
-/** Settles as `work` does, or rejects as soon as `signal` is aborted; the work goes on for others. */
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work
-  let onAbort = (): void => undefined
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => {
-      reject(interruption(signal))
-    }
-    signal.addEventListener('abort', onAbort, { once: true })
-  })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
-}
-
-/** For waits on a request whose outcome #list has noted. */
-function noted(): void {
+/** For waits on a request: `#list` has handled its outcome already. */
+function ignoreOutcome(): void {
   return undefined
 }

@@ -1,11 +1,11 @@
 import type { Clock } from '../domain/clock.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { StoredListing } from '../state/listing-store.ts'
+import type { ListingAnswer } from '../state/listing-store.ts'
 
 /** Where the last listing is kept between mounts. */
 export interface ListingKeeper {
-  load(): Promise<StoredListing | undefined>
-  save(listing: StoredListing): Promise<void>
+  load(): Promise<ListingAnswer | undefined>
+  save(listing: ListingAnswer): Promise<void>
 }
 
 interface SavedListingDeps {
@@ -20,21 +20,21 @@ const SAVE_AFTER_MS = 3_000
 /** Saves the last listing every few seconds at most. A failure is logged: only a mount without network misses it. */
 export class SavedListing {
   readonly #deps: SavedListingDeps
-  #latest: StoredListing | undefined
+  #latest: ListingAnswer | undefined
   #cancelTimer: (() => void) | undefined
   #saving: Promise<void> = Promise.resolve()
-  /** How often something new was noted, and how much of that is on disk. */
-  #noted = 0
-  #kept = 0
+  /** How many new answers were noted, and how many of these are saved. */
+  #notedCount = 0
+  #savedCount = 0
 
   constructor(deps: SavedListingDeps) {
     this.#deps = deps
   }
 
   /** Takes note of an answer. One that says nothing new is written on close only, for its time. */
-  note(listing: StoredListing, isNew: boolean): void {
+  note(listing: ListingAnswer, isNew: boolean): void {
     this.#latest = listing
-    if (isNew) this.#noted += 1
+    if (isNew) this.#notedCount += 1
     if (!isNew || this.#cancelTimer !== undefined) return
     this.#cancelTimer = this.#deps.clock.after(SAVE_AFTER_MS, () => {
       this.#save()
@@ -43,13 +43,13 @@ export class SavedListing {
 
   /** Writes what is new now; false when that failed. */
   async keep(): Promise<boolean> {
-    if (this.#kept < this.#noted) {
+    if (this.#savedCount < this.#notedCount) {
       this.#cancelTimer?.()
       this.#save()
     }
-    const wanted = this.#noted
+    const wanted = this.#notedCount
     await this.#saving
-    return this.#kept >= wanted
+    return this.#savedCount >= wanted
   }
 
   async close(): Promise<void> {
@@ -62,13 +62,13 @@ export class SavedListing {
     this.#cancelTimer = undefined
     this.#saving = this.#saving.then(async () => {
       const listing = this.#latest
-      const noted = this.#noted
+      const notedCount = this.#notedCount
       if (listing === undefined) return
       this.#latest = undefined
       const { records, startedAtMs, receivedAtMs } = listing
       try {
         await this.#deps.store.save({ records, startedAtMs, receivedAtMs })
-        this.#kept = noted
+        this.#savedCount = notedCount
       } catch (error) {
         this.#latest ??= listing
         this.#deps.log.warn({ error: String(error) }, 'The listing could not be kept.')

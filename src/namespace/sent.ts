@@ -4,8 +4,9 @@ import type { BagRecord } from '../domain/record.ts'
 import type { ListingIndex } from './listing-index.ts'
 
 /**
- * Bags that look like what a put has sent, while nobody knows whether it arrived: the put's own entry
- * stands for them. The uploader finds out, and then the bag is the put's or shows for itself.
+ * Bags that look like what a put has sent, while it is not known whether that arrived: the put's
+ * own entry stands for them. The uploader finds out, and then the bag is the put's or shows for
+ * itself.
  */
 export function findSentBags(index: ListingIndex, intents: readonly Intent[]): readonly BagId[] {
   return intents.flatMap((intent) =>
@@ -20,8 +21,9 @@ function recordsLike(index: ListingIndex, put: PutIntent): readonly BagRecord[] 
     .recordsOfUpload(put)
     .filter(
       ({ bagId, size, description }) =>
-        size === put.content.length &&
-        description === put.description &&
-        put.namesakes?.includes(bagId) === false,
+        bagId === put.bagId ||
+        (size === put.content.length &&
+          description === put.description &&
+          put.namesakes?.includes(bagId) === false),
     )
 }

@@ -3,7 +3,7 @@ import type { Intent } from '../intents/intent.ts'
 import { encodeName } from '../domain/names.ts'
 import { readIntents, type Changes } from '../intents/changes.ts'
 import type { Candidate, Entry } from './entry.ts'
-import { familyOf, nameFamily } from './family.ts'
+import { clashKeyOf, nameClashing } from './name-clashes.ts'
 import { indexListing, type ListingIndex } from './listing-index.ts'
 import { findSentBags } from './sent.ts'
 
@@ -13,7 +13,7 @@ export interface Tree {
   /** The entry that a typed name means: one shown so, else the one whose service name it is. */
   resolve(typed: string): Entry | undefined
   entries(): Iterable<Entry>
-  /** How many visible entries need this bag: its own, and pending ones that take their content from it. */
+  /** How many visible entries are this bag. */
   usesOf(bagId: BagId): number
   /** The name under which a bag shows, if it does; one of them where it has several. */
   shownAs(bagId: BagId): string | undefined
@@ -26,8 +26,9 @@ export { indexListing, type ListingIndex } from './listing-index.ts'
 type Overlay = ReadonlyMap<string, ReadonlyMap<string, Entry>>
 
 /**
- * The tree of a listing and the intents on top of it: a pure function, so that after a crash the
- * same intents give the same tree. Without an index there is no listing yet. Costs what the intents touch, not what the listing holds.
+ * The tree of a listing and the intents on top of it. It is a pure function, so that after a crash
+ * the same intents give the same tree. Without an index there is no listing yet. Costs what the
+ * intents touch, not what the listing holds.
  */
 export function buildTree(listed: ListingIndex | undefined, intents: readonly Intent[]): Tree {
   const index = listed ?? indexListing([])
@@ -35,11 +36,11 @@ export function buildTree(listed: ListingIndex | undefined, intents: readonly In
   const added = listAdded(index, changes)
   const overlay = makeOverlay(index, changes, added)
   let size = index.size
-  for (const [family, named] of overlay) size += named.size - index.countIn(family)
+  for (const [key, named] of overlay) size += named.size - index.countIn(key)
   const get = (shown: string): Entry | undefined => {
-    const family = familyOf(shown)
-    const named = overlay.get(family)
-    return named === undefined ? index.get(family, shown) : named.get(shown)
+    const key = clashKeyOf(shown)
+    const named = overlay.get(key)
+    return named === undefined ? index.get(key, shown) : named.get(shown)
   }
   let all: readonly Entry[] | undefined
   return {
@@ -51,8 +52,8 @@ export function buildTree(listed: ListingIndex | undefined, intents: readonly In
     shownAs: (bagId) => {
       const made = changes.made.filter((record) => record.bagId === bagId)
       for (const record of [...index.recordsOf(bagId), ...made]) {
-        const family = familyOf(index.plainOf(record))
-        const entries = overlay.get(family)?.values() ?? index.entriesIn(family)
+        const key = clashKeyOf(index.plainOf(record))
+        const entries = overlay.get(key)?.values() ?? index.entriesIn(key)
         for (const entry of entries) if (entry.record?.bagId === bagId) return entry.shown
       }
       return undefined
@@ -80,7 +81,7 @@ function listAdded(index: ListingIndex, { pending, made }: Changes): readonly Ca
   ]
 }
 
-/** The families that the intents touch, named anew. */
+/** The clash groups that the intents touch, named anew. */
 function makeOverlay(
   index: ListingIndex,
   { hidden }: Changes,
@@ -88,11 +89,11 @@ function makeOverlay(
 ): Overlay {
   const touched = new Map<string, Candidate[]>()
   const touch = (plain: string): Candidate[] => {
-    const family = familyOf(plain)
-    let members = touched.get(family)
+    const key = clashKeyOf(plain)
+    let members = touched.get(key)
     if (members === undefined) {
-      members = index.candidatesIn(family).filter((one) => !isHidden(one, hidden))
-      touched.set(family, members)
+      members = index.candidatesIn(key).filter((one) => !isHidden(one, hidden))
+      touched.set(key, members)
     }
     return members
   }
@@ -100,7 +101,7 @@ function makeOverlay(
     for (const record of index.recordsOf(bagId)) touch(index.plainOf(record))
   }
   for (const candidate of added) touch(candidate.plain).push(candidate)
-  return new Map(Array.from(touched, ([family, members]) => [family, nameFamily(members)]))
+  return new Map(Array.from(touched, ([key, members]) => [key, nameClashing(members)]))
 }
 
 function isHidden(candidate: Candidate, hidden: ReadonlySet<BagId>): boolean {
@@ -122,11 +123,8 @@ function countUses(
   if (!hidden.has(bagId)) {
     for (const record of index.recordsOf(bagId)) names.add(index.plainOf(record))
   }
-  let takers = 0
   for (const one of added) {
-    if (one.kind === 'bag') {
-      if (one.record.bagId === bagId) names.add(one.plain)
-    } else if (one.intent.content.from === 'bag' && one.intent.content.bagId === bagId) takers += 1
+    if (one.kind === 'bag' && one.record.bagId === bagId) names.add(one.plain)
   }
-  return names.size + takers
+  return names.size
 }

@@ -1,8 +1,9 @@
 import type { BagId } from '../domain/ids.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
-import { bagsToDelete, isNeeded } from '../intents/rules.ts'
+import { bagsToDelete, isNeeded, readerOf } from '../intents/rules.ts'
+import { inheriting } from '../intents/transitions.ts'
 import type { KeyedLock } from '../domain/keyed-lock.ts'
-import type { KnownListing, UploaderDeps } from './ports.ts'
+import type { KnownListing, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
 
 /** A change that was made longer ago than this is held against a listing that is no older. */
@@ -11,11 +12,13 @@ const LATE_MS = 5_000
 /** Deletes the bags that an intent replaces, but for those that something still needs. */
 export class BagDeletes {
   readonly #deps: UploaderDeps
+  readonly #settings: UploaderSettings
   readonly #names: KeyedLock<string>
 
   /** `names` are locked by name at the service: no upload under a name runs while a bag of it is deleted. */
-  constructor(deps: UploaderDeps, names: KeyedLock<string>) {
+  constructor(deps: UploaderDeps, settings: UploaderSettings, names: KeyedLock<string>) {
     this.#deps = deps
+    this.#settings = settings
     this.#names = names
   }
 
@@ -32,7 +35,9 @@ export class BagDeletes {
 
   /** Deletes what no entry shows; false for a bag that came back, here or from another machine, and stays. */
   async #deleteBag(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
-    if (isNeeded(this.#deps.outbox, bagId) || this.#deps.isShown(bagId)) return false
+    if (this.#deps.isShown(bagId)) return false
+    await this.#leaveToReader(bagId, deleter)
+    if (isNeeded(this.#deps.outbox, bagId)) return false
     if (await this.#isStoredAnew(bagId, deleter, signal)) {
       this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
       return false
@@ -42,6 +47,16 @@ export class BagDeletes {
     this.#step('delete.answered')
     this.#deps.log.info({ bagId }, 'Deleted a bag.')
     return true
+  }
+
+  /** A put that gets its content from a bag, and did not mean to take it away, deletes it once that content is stored. */
+  async #leaveToReader(bagId: BagId, { uploaded = [] }: Intent): Promise<void> {
+    const { outbox } = this.#deps
+    const reader = readerOf(outbox, bagId)
+    if (reader === undefined || reader.replaces.includes(bagId)) return
+    const known = uploaded.filter((each) => each.bagId === bagId)
+    const legacy = { bags: [bagId], puts: [], deleted: [], uploaded: known, after: [] }
+    await outbox.update(reader.id, (latest) => inheriting(latest, legacy), this.#settings)
   }
 
   /** True when the listing tells of a later upload than the one that `deleter` was made from: the same id, by another machine. */

@@ -1,18 +1,27 @@
-import { access, rename, rm } from 'node:fs/promises'
-import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import { rename, rm } from 'node:fs/promises'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { BagTime, DeleteIntent, Intent, PutIntent } from '../intents/intent.ts'
 import { refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
-import { EarlyUpload } from './early-upload.ts'
 import { Handover } from './handover.ts'
+import { isThere } from '../disk/if-there.ts'
 import { sha256OfFile } from '../disk/file-hash.ts'
 import { findSent } from './lost-answer.ts'
-import { isAllOf, mayDelete } from '../intents/rules.ts'
 import {
+  isAllOf,
+  isAnswered,
+  isLostOnItsWay,
+  isSuperseded,
+  isTaken,
+  mayDelete,
+} from '../intents/rules.ts'
+import {
+  answered,
   confirmed,
   deleted,
+  disproven,
   movesStored,
   ofPut,
   packed,
@@ -20,21 +29,23 @@ import {
   sent,
   staged,
   unpacked,
+  withDeleted,
 } from '../intents/transitions.ts'
+import { idOfNoBag, lookForBag } from './proof.ts'
 import { send, type Sent } from './send.ts'
-import type { PackedFolder, Try, UploaderDeps, UploaderSettings } from './ports.ts'
+import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
 
 /**
- * Carries out one intent. Each step is written down before the next begins and can be repeated, so a
- * kill between any two steps loses nothing: new content is confirmed first, old bags go last.
+ * Carries out one intent. Each step is written down before the next begins and can be repeated, so
+ * a kill between any two steps loses nothing. New content is confirmed first, and old bags go last.
  */
 export class CarryOut {
   readonly #deps: UploaderDeps
   readonly #settings: UploaderSettings
   /**
-   * By name at the service. Equal content under an equal name may be given an equal bag id, so the
-   * DELETE of a bag must not overtake an upload that is about to be given it.
+   * By name at the service. Equal content under an equal name may be given an equal bag id. So the
+   * DELETE of a bag must not overtake an upload that is about to be given its id.
    */
   readonly #names = new KeyedLock<string>()
   readonly #bags: BagDeletes
@@ -45,7 +56,7 @@ export class CarryOut {
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
     this.#deps = deps
     this.#settings = settings
-    this.#bags = new BagDeletes(deps, this.#names)
+    this.#bags = new BagDeletes(deps, settings, this.#names)
     this.#handover = new Handover(deps, settings)
   }
 
@@ -63,14 +74,31 @@ export class CarryOut {
 
   async #put(intent: PutIntent, attempt: Try): Promise<void> {
     let put = intent
-    if (put.phase !== 'confirmed') {
+    if (!isTaken(put)) {
       const ready = await this.#stageContent(put, attempt)
       if (ready === undefined) return
-      put = ready.phase === 'confirmed' ? ready : await this.#send(ready, attempt)
+      put = isTaken(ready) ? ready : await this.#send(ready, attempt)
     }
     attempt.onConfirmed()
-    await this.#giveToCache(put)
-    await this.#deleteReplaced(put, attempt.signal)
+    const proven = await this.prove(put, attempt.signal)
+    if (proven === undefined) {
+      attempt.onAnswerLost()
+      throw idOfNoBag(put)
+    }
+    await this.#giveToCache(proven)
+    await this.#deleteReplaced(proven, attempt.signal)
+  }
+
+  /**
+   * Confirms a put whose bag is there. Undefined when it is not: then the put waits to be sent again. Until this
+   * is known the content stays in the outbox, and nothing is learned of the bag.
+   */
+  async prove(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
+    if (!isAnswered(put)) return put
+    this.#step('proof.begin')
+    if (await lookForBag(this.#deps, put, put.bagId, signal)) return this.#confirm(put, put.bagId)
+    await this.#updatePut(put, disproven)
+    return undefined
   }
 
   /** A rename may have been written since the try began; one that comes later makes a put of its own. */
@@ -79,14 +107,14 @@ export class CarryOut {
       const { name } = latest
       const before = latest
       latest = await this.#names.run(name, () => this.#sendAs(before, attempt))
-      if (latest.phase === 'confirmed') return latest
+      if (isTaken(latest)) return latest
     }
   }
 
   /** Answers the put as it is now, not sent, when it has got another name. */
   async #sendAs(put: PutIntent, attempt: Try): Promise<PutIntent> {
     const found = attempt.mayHaveArrived
-      ? await findSent(this.#deps, this.#settings, put, attempt)
+      ? await findSent(this.#deps, this.#settings, put, attempt.signal)
       : undefined
     if (found !== undefined) return this.#confirm(put, found)
     const { signal } = attempt
@@ -98,12 +126,12 @@ export class CarryOut {
     if (sending.content.from !== 'staged') throw new DriveError('invalid', 'Nothing is staged.')
     const { length } = sending.content
     const path = this.#deps.outbox.contentPath(put.id)
-    return this.#confirm(sending, await this.#upload(sending, { path, length }, attempt))
+    return this.#upload(sending, { path, length }, attempt)
   }
 
   /**
    * A renamed bag has its content at the service: fetches it, to be sent under the new name. A folder is
-   * packed, and may be confirmed by then.
+   * packed; one whose zip went straight to the service is confirmed already.
    */
   async #stageContent(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
     if (put.content.from === 'staged') {
@@ -123,7 +151,10 @@ export class CarryOut {
     return this.#updatePut(put, (latest) => staged(latest, length, sha256))
   }
 
-  /** What somebody deleted at the service, and is not in the cache, does not come back by itself. */
+  /**
+   * Content that another machine deleted at the service, and that is not in the cache, does not
+   * come back by itself.
+   */
   async #fetch(bagId: BagId, path: string, signal: AbortSignal): Promise<number> {
     try {
       return await this.#deps.content.copyTo(bagId, path, { signal })
@@ -140,19 +171,13 @@ export class CarryOut {
   /** False for the zip of a folder that went straight to the service: this machine had no room for it. */
   async #isKept(put: PutIntent): Promise<boolean> {
     if (put.isFolder !== true || put.changes === undefined) return true
-    try {
-      await access(this.#deps.outbox.contentPath(put.id))
-      return true
-    } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') return false
-      throw fromFileSystem(error, 'Staged content cannot be read')
-    }
+    return isThere(this.#deps.outbox.contentPath(put.id), 'Staged content cannot be read')
   }
 
   /** What is in such a zip is known by its sum; when the service does not have it, the folder is packed again. */
   async #packAnew(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
     const found = attempt.mayHaveArrived
-      ? await findSent(this.#deps, this.#settings, put, attempt)
+      ? await findSent(this.#deps, this.#settings, put, attempt.signal)
       : undefined
     if (found !== undefined) return this.#confirm(put, found)
     return this.#packFolder(await this.#updatePut(put, unpacked), attempt)
@@ -173,69 +198,26 @@ export class CarryOut {
 
   /** Nothing of the zip is kept. The intent knows its sum before it is sent, and the changes stay until it is stored. */
   async #packStraight(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
-    const { outbox, folders } = this.#deps
+    const { outbox, folders, clock } = this.#deps
     const path = outbox.contentPath(put.id)
-    const zip = await folders.pack(put, path, {
-      signal: attempt.signal,
-      isStraight: true,
-      onGrowing: () => undefined,
-    })
+    const zip = await folders.pack(put, path, { signal: attempt.signal, isStraight: true })
     if (zip?.pieces === undefined) return undefined
     const { length, pieces } = zip
     await refuseWithoutRoom(this.#deps, put, { length, signal: attempt.signal })
-    const ready = await this.#packed(put, zip, { isSending: true })
-    if (!isSentAs(ready, put))
-      throw new DriveError('busy', 'The folder was changed while it was sent.')
-    return this.#names.run(put.name, async () => {
-      const bagId = await this.#upload(ready, { path, length, pieces }, attempt)
-      return this.#confirm(ready, bagId)
-    })
-  }
-
-  /** A zip that can be sent while it is packed is confirmed already, unless that went wrong. */
-  async #packStaged(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
-    const early = new EarlyUpload(
-      ({ path, length }, growth, released) =>
-        this.#names.run(put.name, async () => {
-          const bagId = await this.#upload(put, { path, length, growth }, attempt)
-          return this.#confirm(await released(), bagId)
-        }),
-      this.#deps.log,
-    )
-    try {
-      const ready = await this.#pack(put, early, attempt)
-      if (ready === undefined) return undefined
-      if (isSentAs(ready, put)) return (await early.finish(ready)) ?? ready
-      await early.stop(new DriveError('busy', 'The folder was changed while it was sent.'))
-      return ready
-    } catch (error) {
-      await early.stop(error)
-      throw error
-    }
-  }
-
-  async #pack(put: PutIntent, early: EarlyUpload, attempt: Try): Promise<PutIntent | undefined> {
-    const { outbox, folders } = this.#deps
-    const zip = await folders.pack(put, outbox.contentPath(put.id), {
-      signal: attempt.signal,
-      onGrowing: (growing) => {
-        early.begin(growing)
-      },
-    })
-    if (zip === undefined) return undefined
-    return this.#packed(put, zip, { isSending: early.isUnderWay })
-  }
-
-  async #packed(
-    put: PutIntent,
-    zip: PackedFolder,
-    { isSending }: { readonly isSending: boolean },
-  ): Promise<PutIntent> {
     this.#step('folder.packed')
-    return this.#updatePut(put, (latest) => {
-      const ready = packed(latest, zip)
-      return isSending ? sent(ready, this.#deps.clock.now()) : ready
-    })
+    const ready = await this.#updatePut(put, (latest) => sent(packed(latest, zip), clock.now()))
+    if (ready.name !== put.name || ready.description !== put.description) {
+      throw new DriveError('busy', 'The folder was changed while it was sent.')
+    }
+    return this.#names.run(put.name, () => this.#upload(ready, { path, length, pieces }, attempt))
+  }
+
+  async #packStaged(put: PutIntent, { signal }: Try): Promise<PutIntent | undefined> {
+    const { outbox, folders } = this.#deps
+    const zip = await folders.pack(put, outbox.contentPath(put.id), { signal })
+    if (zip === undefined) return undefined
+    this.#step('folder.packed')
+    return this.#updatePut(put, (latest) => packed(latest, zip))
   }
 
   /** True when a folder changed since it was packed: its intent begins another round. */
@@ -246,20 +228,26 @@ export class CarryOut {
     return goesOn
   }
 
-  #upload(put: PutIntent, what: Sent, attempt: Try): Promise<BagId> {
+  /** What was seen to be there is confirmed. Anything else was answered only, and is to be proven. */
+  async #upload(put: PutIntent, what: Sent, attempt: Try): Promise<PutIntent> {
+    const { clock } = this.#deps
     const mayHave = (begun: PutIntent): Promise<unknown> =>
-      this.#updatePut(begun, (latest) => sent(latest, this.#deps.clock.now()))
-    return send({ ...this.#deps, mayHave, answered: this.#answered }, put, what, attempt)
+      this.#updatePut(begun, (latest) => sent(latest, clock.now()))
+    const deps = { ...this.#deps, mayHave, answered: this.#answered }
+    const { bagId, isProven } = await send(deps, put, what, attempt)
+    if (isProven) return this.#confirm(put, bagId)
+    return this.#updatePut(put, (latest) => answered(latest, bagId, clock.now()))
   }
 
   async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
     const { content } = put
+    await this.#handover.dropClaims(put, bagId)
     return this.#updatePut(put, (latest) => {
       if (content.from === 'staged') {
         const { length, sha256 } = content
         const { isFolder, mode, mtimeMs } = latest
         const kind = isFolder === true ? 'folder' : 'file'
-        // Mode and time as they are now: whoever sets them later finds the bag in the intent.
+        // Mode and time as they are now: a later change of them finds the bag in the intent.
         this.#deps.facts.learn(bagId, { kind, length, sha256, mode, mtimeMs })
       }
       return confirmed(latest, bagId, this.#deps.clock.now())
@@ -293,11 +281,14 @@ export class CarryOut {
       const isFree = mayDelete(current, outbox)
       const gone = isFree ? await this.#deleteFor(current, signal) : (current.deleted ?? [])
       if (await this.#folderGoesOn({ ...current, deleted: gone })) return
+      this.#refuseLost(current)
       // Its bags go once what moved away from it is stored.
       if (!isFree) return
-      // More may have been handed over meanwhile.
+      // More may have been handed over meanwhile, and what a new successor is to delete was left to it.
+      const isAll = ({ replaces }: PutIntent): boolean =>
+        isAllOf(replaces, current.replaces) && !isSuperseded(outbox, put.id)
       await this.#updatePut(put, (latest) =>
-        isAllOf(latest.replaces, current.replaces) ? replacedDeleted(latest, clock.now()) : latest,
+        isAll(latest) ? replacedDeleted(latest, clock.now(), gone) : withDeleted(latest, gone),
       )
     }
   }
@@ -313,16 +304,34 @@ export class CarryOut {
     let current: Intent | undefined = intent
     while (current?.phase === 'waiting' && mayDelete(current, outbox)) {
       const { replaces } = current
-      await this.#bags.delete(current, attempt.signal)
+      const gone = await this.#bags.delete(current, attempt.signal)
       current = await outbox.update(
         intent.id,
         (latest) =>
           latest.kind === 'delete' && isAllOf(latest.replaces, replaces)
-            ? deleted(latest, clock.now())
+            ? deleted(latest, clock.now(), gone)
             : latest,
         this.#settings,
       )
     }
+    if (current?.phase === 'waiting') this.#refuseLost(current)
+  }
+
+  /** What moved away may be nowhere but here, and in what the outbox could not read. */
+  #refuseLost(intent: Intent): void {
+    if (!isLostOnItsWay(intent, this.#deps.outbox)) return
+    throw new DriveError(
+      'not-found',
+      `What was moved away from ${intent.name} is in a damaged change, so the old content stays.`,
+      { hint: 'bagfs outbox list tells where that is; bagfs outbox discard forgets this change.' },
+    )
+  }
+
+  /** Asks one listing for a put whose answer was lost; true when it is there, and confirmed. */
+  async confirmFound(put: PutIntent, signal: AbortSignal): Promise<boolean> {
+    const found = await findSent(this.#deps, { listingLagMs: 0 }, put, signal)
+    if (found !== undefined) await this.#confirm(put, found)
+    return found !== undefined
   }
 
   /** See `Handover.run`. */
@@ -339,9 +348,4 @@ export class CarryOut {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
-}
-
-/** True when an upload that was begun for `begun` is one of `latest`. */
-function isSentAs(latest: PutIntent, begun: PutIntent): boolean {
-  return latest.name === begun.name && latest.description === begun.description
 }

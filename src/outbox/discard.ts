@@ -15,7 +15,8 @@ export async function discardIntents(
   isRunning: (id: IntentId) => boolean,
 ): Promise<void> {
   const chosen = ids.flatMap((id) => withSuperseded(outbox, id))
-  const all = [...chosen, ...deletesAfter(outbox, chosen)]
+  // The deletes go first: a kill in between must not leave one that waits for nothing any more.
+  const all = [...deletesAfter(outbox, chosen), ...chosen]
   const sending = all.find(({ id }) => isRunning(id))
   if (sending !== undefined) {
     throw new DriveError('busy', `${sending.name} is being sent right now.`, {

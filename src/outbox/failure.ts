@@ -1,3 +1,4 @@
+import { backoffMs } from '../domain/backoff.ts'
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { Intent, IntentFailure } from '../intents/intent.ts'
 
@@ -50,12 +51,13 @@ export function describeFailure(
 }
 
 /** Wait before try number `tries + 1`: exponential with full jitter, never under what the service asked for. */
-export function backoffMs(
+export function waitBeforeNext(
   tries: number,
   retryAfterMs: number | undefined,
   settings: { readonly retryBaseMs: number; readonly retryMaxMs: number },
   random: () => number,
 ): number {
-  const ceiling = Math.min(settings.retryMaxMs, settings.retryBaseMs * 2 ** Math.min(tries - 1, 30))
+  const { retryBaseMs: firstMs, retryMaxMs: longestMs } = settings
+  const ceiling = backoffMs(tries - 1, { firstMs, longestMs })
   return Math.max(Math.ceil(random() * ceiling), retryAfterMs ?? 0)
 }

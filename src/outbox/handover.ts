@@ -1,12 +1,12 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { BagTime, PutIntent } from '../intents/intent.ts'
-import { isAllOf } from '../intents/rules.ts'
-import { inheriting } from '../intents/transitions.ts'
+import type { BagTime, Intent, PutIntent } from '../intents/intent.ts'
+import { claimsOfBefore, deletedBags, isAllOf, isStored } from '../intents/rules.ts'
+import { inheriting, withoutClaim, type Legacy } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
-/** Hands what a superseded put leaves behind to its successor. */
+/** Keeps in order which intent is to delete a bag: hands what a superseded put leaves behind to its successor. */
 export class Handover {
   readonly #deps: UploaderDeps
   readonly #settings: UploaderSettings
@@ -35,53 +35,82 @@ export class Handover {
   }
 
   /**
+   * Equal content can be given the id of a bag that other changes take away: they meant what was there before. None
+   * of them means the bag any more when this resolves, also where one has just handed it on.
+   */
+  async dropClaims(put: PutIntent, given: BagId): Promise<void> {
+    const { outbox, log } = this.#deps
+    for (;;) {
+      const [claim] = claimsOfBefore(outbox, put, given)
+      if (claim === undefined) return
+      log.debug(
+        { intent: claim.id, bagId: given },
+        'A bag is stored anew: an older change leaves it.',
+      )
+      await this.#handing.run(claim.id, () =>
+        outbox.update(claim.id, (latest) => withoutClaim(latest, given), this.#settings),
+      )
+    }
+  }
+
+  /**
    * What `put` still has to delete, its own bag included, and the puts that it superseded itself (they
    * would come back without it). A finished successor has then something left to do.
    */
   async #inherit(put: PutIntent, successor: IntentId): Promise<void> {
     const { outbox } = this.#deps
     const own = put.bagId === undefined ? [] : [put.bagId]
-    const gone = put.replacedAreDeleted === true ? this.#stillToHide(put) : []
-    const bags = [...(put.replacedAreDeleted === true ? gone : put.replaces), ...own]
+    const left = put.replacedAreDeleted === true ? this.#stillToHide(put) : put.replaces
+    const bags = [...left, ...own]
     const puts = put.supersedes.filter((id) => outbox.get(id) !== undefined)
     const known = outbox.get(successor)
     if (known === undefined) throw new DriveError('interrupted', 'The change was taken back.')
-    if (isAllOf(bags, known.replaces) && puts.length === 0) return
+    const uploaded = (put.uploaded ?? []).filter((each) => isUnknown(each, known))
+    const after = (put.after ?? []).filter((moved) => !isStored(outbox, moved))
     // Equal content can have been given the id of a bag that was deleted before.
-    const deleted = [...(put.deleted ?? []), ...this.#asDeleted(put, gone)].filter(
-      ({ bagId }) => bagId !== put.bagId,
-    )
+    const deleted = (put.deleted ?? []).filter(({ bagId }) => bagId !== put.bagId)
+    const given = put.bagId === undefined ? {} : { given: put.bagId }
+    const legacy: Legacy = { bags, ...given, puts, deleted, uploaded, after }
+    if (isKnown(legacy, known)) return
     const updated = await outbox.update(
       successor,
-      (latest) =>
-        inheriting(latest, {
-          bags,
-          puts,
-          deleted,
-          uploaded: put.uploaded ?? [],
-          after: put.after ?? [],
-        }),
+      (latest) => inheriting(latest, legacy),
       this.#settings,
     )
     if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')
   }
 
-  /** Bags that `put` has deleted and nobody but its successor will hide: from a listing, or an older put. */
+  /**
+   * Bags that `put` has deleted and only its successor will hide: from a listing, or an older put.
+   */
   #stillToHide(put: PutIntent): readonly BagId[] {
     const { outbox, listing, clock } = this.#deps
     const puts = outbox.intents().filter((intent) => intent.kind === 'put')
     const isLate = clock.now() - (put.confirmedAtMs ?? 0) < this.#settings.listingLagMs
     const index = listing.current()?.index
+    const areDeleted = deletedBags([put])
     return put.replaces.filter((bagId) => {
+      if (!areDeleted.has(bagId)) return false
       const given = puts.filter((other) => other.bagId === bagId)
       if (given.some(({ id }) => id >= put.id)) return false
       return given.length > 0 || isLate || (index?.recordsOf(bagId).length ?? 0) > 0
     })
   }
+}
 
-  #asDeleted({ confirmedAtMs, deleted }: PutIntent, bags: readonly BagId[]): readonly BagTime[] {
-    const atMs = confirmedAtMs ?? this.#deps.clock.now()
-    const isNew = (bagId: BagId): boolean => deleted?.some((each) => each.bagId === bagId) !== true
-    return bags.filter(isNew).map((bagId) => ({ bagId, atMs }))
-  }
+/** True when a successor has nothing more to do for a legacy than it had, and knows nothing that is over. */
+function isKnown({ bags, given, puts, uploaded, after }: Legacy, successor: Intent): boolean {
+  const { replaces, deleted = [], uploaded: times = [] } = successor
+  const isNothing = puts.length + uploaded.length + after.length === 0
+  return (
+    isNothing &&
+    isAllOf(bags, replaces) &&
+    !deleted.some(({ bagId }) => bags.includes(bagId)) &&
+    !times.some(({ bagId }) => bagId === given)
+  )
+}
+
+/** True when an intent does not know when this bag was uploaded. */
+function isUnknown({ bagId }: BagTime, { uploaded = [] }: Intent): boolean {
+  return uploaded.every((each) => each.bagId !== bagId)
 }

@@ -1,8 +1,9 @@
-import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { DriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import { syncDirectory } from '../disk/atomic-file.ts'
+import { ifThere, isThere } from '../disk/if-there.ts'
+import { syncDirectory } from '../disk/sync.ts'
 import { parseIntent } from './intent-file.ts'
 import type { StepListener } from './steps.ts'
 
@@ -18,8 +19,8 @@ interface LayoutDeps {
   readonly onStep?: StepListener
 }
 
-/** What a name in the outbox is; undefined when it is none of ours. */
-export function readEntryName(
+/** Reads the name of an intent's directory; undefined for any other name. */
+export function readIntentDirName(
   name: string,
 ): { readonly id: string; readonly isDamaged: boolean } | undefined {
   const damaged = DAMAGED_PATTERN.exec(name)?.[1]
@@ -29,7 +30,7 @@ export function readEntryName(
 
 /**
  * The directory that holds the intents, made when it is missing. What an older version left is moved
- * into it: entries of layout 0 lay in `dir` itself. Each move is atomic, so that after a kill the next
+ * into it: intents of layout 0 lay in `dir` itself. Each move is atomic, so that after a kill the next
  * process goes on with the rest. Rejects `unsupported`, with nothing changed, when a newer version
  * left something that this one does not know.
  */
@@ -38,13 +39,13 @@ export async function openLayout(deps: LayoutDeps, dir: string): Promise<string>
   const names = await namesIn(dir)
   for (const name of names) await refuseNewer(dir, name)
   await makeDirectory(path)
-  const old = names.filter((name) => readEntryName(name) !== undefined).sort()
+  const old = names.filter((name) => readIntentDirName(name) !== undefined).sort()
   for (const name of old) {
     await rename(join(dir, name), await placeFor(path, name))
     deps.onStep?.('migrate.moved')
   }
   if (old.length === 0) return path
-  // The new place first: after a power cut an entry may be in both, but not in none.
+  // The new place first: after a power cut an intent may be in both, but not in none.
   await syncDirectory(path)
   await syncDirectory(dir)
   deps.log.info({ entries: old.length }, 'Took over the outbox of an older version.')
@@ -52,24 +53,24 @@ export async function openLayout(deps: LayoutDeps, dir: string): Promise<string>
 }
 
 /**
- * All entries of the outbox in `dir`, those of an older layout first, as they are. Rejects `unsupported`
+ * The directories of all intents of the outbox in `dir`, those of an older layout first, as they are. Rejects `unsupported`
  * as `openLayout`.
  */
-export async function findEntries(
+export async function findIntentDirs(
   dir: string,
 ): Promise<readonly { readonly path: string; readonly isDamaged: boolean }[]> {
   for (const name of await namesIn(dir)) await refuseNewer(dir, name)
   const found: { path: string; isDamaged: boolean }[] = []
   for (const place of [dir, join(dir, `v${VERSION}`)]) {
     for (const name of await namesIn(place)) {
-      const entry = readEntryName(name)
-      if (entry !== undefined) found.push({ path: join(place, name), isDamaged: entry.isDamaged })
+      const intent = readIntentDirName(name)
+      if (intent !== undefined) found.push({ path: join(place, name), isDamaged: intent.isDamaged })
     }
   }
   return found
 }
 
-/** A path that is free for an entry that is set aside. */
+/** A path that is free for an intent that is set aside. */
 export async function placeAside(path: string, id: string): Promise<string> {
   const aside = join(path, `damaged-${id}`)
   let free = aside
@@ -77,18 +78,18 @@ export async function placeAside(path: string, id: string): Promise<string> {
   return free
 }
 
-/** Where an entry of an older layout goes; one whose place is taken is set aside, for a person. */
+/** Where an intent of an older layout goes. It is set aside for the user when its place is taken. */
 async function placeFor(path: string, name: string): Promise<string> {
   const place = join(path, name)
   if (!(await isThere(place))) return place
-  return placeAside(path, readEntryName(name)?.id ?? name)
+  return placeAside(path, readIntentDirName(name)?.id ?? name)
 }
 
 async function refuseNewer(dir: string, name: string): Promise<void> {
   const version = Number(VERSION_PATTERN.exec(name)?.[1] ?? 0)
   if (version > VERSION && (await namesIn(join(dir, name))).length > 0) throw newerVersion(dir)
-  if (readEntryName(name)?.isDamaged === false) {
-    const text = await readIfThere(join(dir, name, INTENT_FILE))
+  if (readIntentDirName(name)?.isDamaged === false) {
+    const text = await ifThere(readFile(join(dir, name, INTENT_FILE), 'utf8'))
     if (text !== undefined) refuseNewerIntent(text)
   }
 }
@@ -110,31 +111,7 @@ function newerVersion(dir: string): DriveError {
 }
 
 async function namesIn(dir: string): Promise<readonly string[]> {
-  try {
-    return await readdir(dir)
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return []
-    throw error
-  }
-}
-
-async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
-    throw error
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await (await open(path, 'r')).close()
-    return true
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false
-    throw error
-  }
+  return (await ifThere(readdir(dir))) ?? []
 }
 
 /** Makes a private directory, and what is missing above it, so that a power cut does not take it. */

@@ -1,37 +1,82 @@
 import { listedAs } from '../domain/folder-names.ts'
-import type { BagId } from '../domain/ids.ts'
+import { isDriveError } from '../domain/errors.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
+import { deletedBags } from '../intents/rules.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
-import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
+import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
 const LONGEST_PAUSE_MS = 2_000
 
 /**
  * Looks for the bag of an upload whose answer was lost.
  *
- * Asks the listing until one that was begun `listingLagMs` after the upload still lacks it; a
- * record of our name that was not there before is ours when its content is ours. Answers
- * undefined when the upload did not arrive.
+ * Asks the listing until one that was begun `listingLagMs` after the upload still lacks it. A
+ * record of our name that was not there before is ours when its content is ours. Answers undefined
+ * when the upload did not arrive.
  */
 export async function findSent(
   deps: UploaderDeps,
-  settings: UploaderSettings,
+  settings: Pick<UploaderSettings, 'listingLagMs'>,
   intent: PutIntent,
-  attempt: Try,
+  signal: AbortSignal,
 ): Promise<BagId | undefined> {
   // A clock that was set back must not make this wait for a time that is far away.
   const sentAtMs = Math.min(intent.sentAtMs ?? 0, deps.clock.now())
   const refused = new Set<BagId>(intent.namesakes ?? [])
   for (;;) {
-    const listing = await deps.listing.refreshNow(attempt.signal)
+    const listing = await deps.listing.refreshNow(signal)
     for (const bagId of bagsOfOthers(deps, intent)) refused.add(bagId)
     for (const record of candidates(listing.records, intent, refused)) {
-      if (await isOurs(deps, intent, record.bagId, attempt.signal)) return record.bagId
+      if (await isOurs(deps, intent, record.bagId, signal)) return record.bagId
       refused.add(record.bagId)
     }
     if (listing.startedAtMs >= sentAtMs + settings.listingLagMs) return undefined
     const pauseMs = Math.min(LONGEST_PAUSE_MS, settings.listingLagMs / 4)
-    await deps.clock.sleep(pauseMs, attempt.signal)
+    await deps.clock.sleep(pauseMs, signal)
+  }
+}
+
+/**
+ * The bag of a put that another change took the place of, when its answer was lost. Content that
+ * comes back may be given the id that it had before. Such a bag is the put's when it is listed
+ * although it was deleted, or is to be deleted by `successor`. The listing may lag: then what is
+ * gone is deleted once more.
+ */
+export async function findGiven(
+  deps: UploaderDeps,
+  settings: UploaderSettings,
+  put: PutIntent,
+  signal: AbortSignal,
+  successor: IntentId,
+): Promise<BagId | undefined> {
+  const { outbox, listing, isShown } = deps
+  const due = [...put.replaces, ...(outbox.get(successor)?.replaces ?? [])]
+  // What knows of them may be forgotten meanwhile.
+  const gone = deletedBags(outbox.intents())
+  const found = await findSent(deps, settings, put, signal)
+  if (found !== undefined) return found
+  const index = listing.current()?.index
+  for (const bagId of new Set([...due, ...gone])) {
+    const records = index?.recordsOf(bagId) ?? []
+    if (records.every(({ name }) => listedAs(name, put) === undefined) || isShown(bagId)) continue
+    if (await isStillOurs(deps, put, bagId, signal)) return bagId
+  }
+  return undefined
+}
+
+/** As `isOurs`; false for a bag that is listed and gone. */
+async function isStillOurs(
+  deps: UploaderDeps,
+  put: PutIntent,
+  bagId: BagId,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    return await isOurs(deps, put, bagId, signal)
+  } catch (error) {
+    if (isDriveError(error, 'gone')) return false
+    throw error
   }
 }
 

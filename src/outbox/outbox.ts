@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
 import {
@@ -13,11 +13,13 @@ import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import type { Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
-import { syncDirectory, writeFileAtomic } from '../disk/atomic-file.ts'
+import { writeFileAtomic } from '../disk/atomic-file.ts'
+import { ifThere, isThere } from '../disk/if-there.ts'
+import { syncDirectory, syncFile } from '../disk/sync.ts'
 import type { Reserve } from '../state/reserve.ts'
 import { formatIntent, parseIntent } from './intent-file.ts'
 import { IntentIndex } from '../intents/intent-index.ts'
-import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readEntryName } from './layout.ts'
+import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readIntentDirName } from './layout.ts'
 import type { StepListener } from './steps.ts'
 
 /** Whether a change must survive a power cut (fsync) or only a kill of this process. */
@@ -34,17 +36,18 @@ interface OutboxDeps {
 }
 
 /**
- * The durable home of intents and staged content: `<dir>/<id>/{content,intent.json}`.
+ * The durable place of intents and staged content: `<dir>/<id>/{content,intent.json}`.
  *
- * A directory without `intent.json` is a draft: content of a file that is still being written, which
- * nobody was promised. The memory follows the disk: an intent is listed once its file is written.
+ * A directory without `intent.json` is a draft: content of a file that is still being written,
+ * which is not promised to any program yet. The memory follows the disk: an intent is listed once
+ * its file is written.
  */
 export class Outbox implements Intents {
   readonly #deps: OutboxDeps
   readonly #dir: string
-  /** Entries are removed by `remove`. */
+  /** An intent leaves it in `remove`. */
   readonly #intents = new IntentIndex()
-  /** Last write of each id under way; an entry removes itself when it is the last. */
+  /** Last write of each id under way; each removes itself when it is the last. */
   readonly #writes = new Map<IntentId, Promise<unknown>>()
   /** Intents that a power cut must not take: each later write of theirs is durable too. */
   readonly #durable = new Set<IntentId>()
@@ -59,8 +62,8 @@ export class Outbox implements Intents {
 
   /**
    * Reads what an earlier process left: intents are kept, drafts removed, damaged ones set aside.
-   * Rejects `local-io` when one cannot be read for any other reason, rather than go on without it,
-   * and `unsupported`, with nothing changed, when a newer version wrote one.
+   * Rejects `local-io` when one cannot be read for any other reason, rather than go on without it.
+   * Rejects `unsupported`, with nothing changed, when a newer version wrote one.
    */
   static async open(deps: OutboxDeps, settings: { readonly dir: string }): Promise<Outbox> {
     try {
@@ -77,14 +80,17 @@ export class Outbox implements Intents {
     }
   }
 
-  /** Answers what is left to do for an entry once all are known to be ours. */
+  /** Answers what is left to do for an intent once all are known to be ours. */
   async #take(name: string): Promise<(() => Promise<void>) | undefined> {
-    const entry = readEntryName(name)
-    if (entry === undefined) return undefined
-    const number = BigInt(entry.id)
+    const dir = readIntentDirName(name)
+    if (dir === undefined) return undefined
+    const number = BigInt(dir.id)
     if (number > this.#lastId) this.#lastId = number
-    if (!entry.isDamaged) return this.#load(entry.id as IntentId)
-    this.#damaged.push(join(this.#dir, name))
+    if (!dir.isDamaged) return this.#load(dir.id as IntentId)
+    const path = join(this.#dir, name)
+    // Of others, only a part of what belongs to them was set aside.
+    if (await isThere(join(path, INTENT_FILE))) this.#intents.setAside(dir.id as IntentId)
+    this.#damaged.push(path)
     return undefined
   }
 
@@ -111,6 +117,7 @@ export class Outbox implements Intents {
   async #setAside(id: IntentId, error: unknown): Promise<void> {
     const path = await placeAside(this.#dir, id)
     await rename(join(this.#dir, id), path)
+    this.#intents.setAside(id)
     this.#damaged.push(path)
     this.#deps.log.error(
       { intent: id, aside: path, error: String(error) },
@@ -149,6 +156,10 @@ export class Outbox implements Intents {
   /** The intent that takes the place of a put, if any. */
   successorOf(id: IntentId): Intent | undefined {
     return this.#intents.successorOf(id)
+  }
+
+  isSetAside(id: IntentId): boolean {
+    return this.#intents.isSetAside(id)
   }
 
   get(id: IntentId): Intent | undefined {
@@ -238,8 +249,9 @@ export class Outbox implements Intents {
   }
 
   /**
-   * Forgets an intent and its content. With `as`, what the decision was made on, only while it is still
-   * that: what it was given since (bags to delete, by a handover) would be forgotten with it.
+   * Forgets an intent and its content. With `as`, which the decision was made on, only while the
+   * intent is still that. What it was given since (bags to delete, by a handover) would be
+   * forgotten with it.
    */
   async remove(id: IntentId, as?: Intent): Promise<void> {
     this.#step('remove.begin')
@@ -264,7 +276,7 @@ export class Outbox implements Intents {
   async #write(intent: Intent, options: Durability): Promise<void> {
     const dir = join(this.#dir, intent.id)
     const durable = options.durable || this.#durable.has(intent.id)
-    if (durable && intent.kind === 'put') await syncFileIfThere(join(dir, CONTENT_FILE))
+    if (durable && intent.kind === 'put') await ifThere(syncFile(join(dir, CONTENT_FILE)))
     await writeFileAtomic(join(dir, INTENT_FILE), formatIntent(intent), { durable })
     if (durable) this.#durable.add(intent.id)
   }
@@ -299,18 +311,5 @@ export class Outbox implements Intents {
 
   #changed(): void {
     for (const listener of this.#listeners) listener()
-  }
-}
-
-async function syncFileIfThere(path: string): Promise<void> {
-  try {
-    const file = await open(path, 'r')
-    try {
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-  } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw error
   }
 }

@@ -1,10 +1,9 @@
 import type { Clock } from '../domain/clock.ts'
-import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts, BagRecord } from '../domain/record.ts'
-import type { DriveService } from '../service/drive-service.ts'
+import type { StorageService } from '../service/storage-service.ts'
 import type { Outbox } from './outbox.ts'
 import type { StepListener } from './steps.ts'
 
@@ -40,12 +39,6 @@ export interface ContentPort {
   ): Promise<{ readonly length: number; readonly sha256: string }>
 }
 
-/** Content that is being written, and will have `length` bytes. */
-export interface GrowingContent extends Pick<Growth, 'reached'> {
-  readonly path: string
-  readonly length: number
-}
-
 /** The zip of a folder. */
 export interface PackedFolder {
   readonly length: number
@@ -61,17 +54,15 @@ export interface PackedFolder {
 /** What the uploader needs of folders. */
 export interface FolderPort {
   /**
-   * Packs the changes of a folder into a zip at `path`: its length in bytes, SHA-256, how many changes
-   * are in it, and the folder's own time. Undefined when nothing is in the folder: then it stays on this machine, and the
-   * intent says so already.
+   * Packs the changes of a folder into a zip at `path`. Resolves with its length in bytes, SHA-256,
+   * how many changes are in it, and the folder's own time. Undefined when nothing is in the folder:
+   * then it stays on this machine, and the intent says so already.
    */
   pack(
     put: PutIntent,
     path: string,
     options: {
       readonly signal: AbortSignal
-      /** Told of a zip that can be sent while it is packed. */
-      readonly onGrowing: (zip: GrowingContent) => void
       /** Writes nothing: `pieces` makes the zip each time it is sent. */
       readonly isStraight?: boolean
     },
@@ -91,7 +82,7 @@ export interface FactsPort {
 export interface UploaderDeps {
   readonly outbox: Outbox
   readonly service: Pick<
-    DriveService,
+    StorageService,
     'uploadFile' | 'uploadFolder' | 'deleteBag' | 'download' | 'getAccount'
   >
   readonly listing: ListingPort
@@ -123,7 +114,7 @@ export interface Try {
   readonly signal: AbortSignal
   /** True when an earlier upload of this put may have arrived without us knowing. */
   readonly mayHaveArrived: boolean
-  readonly onProgress: (sentBytes: number, totalBytes: number) => void
+  readonly onProgress: (sentBytes: number) => void
   /** Called when the service may have the content without us knowing. */
   readonly onAnswerLost: () => void
   /** Called once the service has the content; what follows is cleaning up. */

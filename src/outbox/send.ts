@@ -1,17 +1,15 @@
 import { DriveError, isDriveError } from '../domain/errors.ts'
-import type { Growth } from '../domain/growth.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
-import { askForBag, type BagThere } from '../service/has-bag.ts'
 import { explainRefusal, type Refused } from './account-room.ts'
 import { bagsOfOthers, isOurs } from './lost-answer.ts'
 import type { Try, UploaderDeps } from './ports.ts'
+import { idOfNoBag, lookForBag } from './proof.ts'
 
-/** The file of an upload, and how it grows where it still does. */
+/** What is uploaded: a file, or pieces that are in none. */
 export interface Sent {
   readonly path: string
   readonly length: number
-  readonly growth?: Growth
   readonly pieces?: () => AsyncGenerator<Uint8Array>
 }
 
@@ -22,22 +20,29 @@ type SendDeps = UploaderDeps & {
   readonly answered: Map<BagId, IntentId>
 }
 
+/** The id that an upload was answered with; `isProven` when its bag was seen since. */
+interface Answered {
+  readonly bagId: BagId
+  readonly isProven: boolean
+}
+
 /** Sends content to the service: answers the bag that holds it now, and rejects with what stood against that. */
 export async function send(
   deps: SendDeps,
   put: PutIntent,
   what: Sent,
   attempt: Try,
-): Promise<BagId> {
+): Promise<Answered> {
   const wasKnown = knownBags(deps, put)
   try {
     const bagId = await sendWithRoom(deps, put, what, attempt)
     deps.onStep?.('upload.answered')
     const isKnown = wasKnown(bagId) || isOfOther(deps, put, bagId)
     if (!isKnown) deps.answered.set(bagId, put.id)
-    if (isKnown) await requireOurs(deps, put, bagId, attempt.signal)
-    else if (put.replaces.length > 0) await requireThere(deps, put, bagId, attempt.signal)
-    return bagId
+    const isProven = isKnown
+      ? await requireOurs(deps, put, bagId, attempt.signal)
+      : put.replaces.length > 0 && (await requireThere(deps, put, bagId, attempt.signal))
+    return { bagId, isProven }
   } catch (error) {
     if (isDriveError(error) && error.facts.answerLost === true) {
       attempt.onAnswerLost()
@@ -71,10 +76,10 @@ async function requireOurs(
   put: PutIntent,
   bagId: BagId,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<true> {
   let cause: unknown
   try {
-    if (await isOurs(deps, put, bagId, signal)) return
+    if (await isOurs(deps, put, bagId, signal)) return true
   } catch (error) {
     cause = error
   }
@@ -86,28 +91,21 @@ async function requireOurs(
 }
 
 /**
- * Throws for an id that no bag has, or a bag of another length: nothing is deleted for it. A service that does
- * not say is believed.
+ * What takes the place of a bag is looked for at once. Throws for the id of no bag, or of a bag of
+ * another length. False when the service does not say.
  */
 async function requireThere(
-  { service, log }: SendDeps,
-  { name, content }: PutIntent,
+  deps: SendDeps,
+  put: PutIntent,
   bagId: BagId,
   signal: AbortSignal,
-): Promise<void> {
-  const { isThere, length } = await askForBag(service, bagId, { signal }).catch(
-    (error: unknown): BagThere => {
-      log.debug({ bagId, error: String(error) }, 'Whether a new bag is there is not known.')
-      return { isThere: true }
-    },
-  )
-  const isOther = length !== undefined && content.length !== undefined && length !== content.length
-  if (isThere && !isOther) return
-  throw new DriveError(
-    'bad-answer',
-    `The service answered the upload of "${name}" with the id of ${isThere ? 'another' : 'no'} bag.`,
-    { answerLost: true },
-  )
+): Promise<boolean> {
+  const seen = await lookForBag(deps, put, bagId, signal).catch((error: unknown) => {
+    deps.log.debug({ bagId, error: String(error) }, 'Whether a new bag is there is not known.')
+    return undefined
+  })
+  if (seen !== false) return seen === true
+  throw idOfNoBag(put)
 }
 
 /** A refusal counts once the service had told before it that there is room. */
@@ -117,16 +115,13 @@ async function sendWithRoom(
   what: Sent,
   attempt: Try,
 ): Promise<BagId> {
-  const { length, growth } = what
   const explain = (error: unknown): Promise<Refused> =>
-    explainRefusal(deps, error, { length, signal: attempt.signal })
+    explainRefusal(deps, error, { length: what.length, signal: attempt.signal })
   try {
     return await sendOnce(deps, put, what, attempt)
   } catch (error) {
     const refused = await explain(error)
     if (!refused.hasRoom) throw refused.error
-    // The bytes of a zip that grows are let go once: the whole of it is sent as any other content.
-    if (growth !== undefined) throw new DriveError('busy', 'It has to be sent once more.')
   }
   try {
     return await sendOnce(deps, put, what, attempt)
@@ -138,7 +133,7 @@ async function sendWithRoom(
 function sendOnce(
   { service, onStep }: SendDeps,
   put: PutIntent,
-  { path, length, growth, pieces }: Sent,
+  { path, length, pieces }: Sent,
   { signal, onProgress }: Try,
 ): Promise<BagId> {
   onStep?.('upload.begin')
@@ -147,16 +142,10 @@ function sendOnce(
     service,
     {
       ...{ path, length },
-      ...(growth === undefined ? {} : { growth }),
       ...(pieces === undefined ? {} : { pieces }),
       name: put.name,
       description: put.description,
     },
-    {
-      signal,
-      onProgress: (sentBytes) => {
-        onProgress(sentBytes, length)
-      },
-    },
+    { signal, onProgress },
   )
 }

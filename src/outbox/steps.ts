@@ -1,11 +1,13 @@
 /**
  * The moments between two steps of carrying out a change: a kill at any of them must lose nothing.
- * - `migrate.moved`: an entry of an older layout is in its new place, others may not be
+ * - `migrate.moved`: an intent of an older layout is in its new place, others may not be
  * - `add.*`, `update.*`, `remove.*`: what the outbox writes; `written` is on disk, but not acted on yet
  * - `stage.*`: a renamed bag's content was fetched, put in its place
- * - `folder.*`: what is being written has its closed version in a file of its own; what is not closed is written
- *   down once more; changes are packed into a zip; its bag is stored and the tree was led to it
+ * - `folder.*`: what is being written has its closed version in a file of its own. What is not
+ *   closed is written down once more. Changes are packed into a zip; its bag is stored and the tree
+ *   was led to it
  * - `upload.*`, `delete.*`: before a request, and when its answer is known to memory only
+ * - `proof.begin`: the id that an upload was answered with is written down, and not proven yet
  * - `cache.*`: confirmed content is given to the cache
  * - `move.*`: what is moved between folders, or a folder and the root, is at its new place, and gone from the old one
  * - `handover.inherited`: the successor has what a put still had to delete, and the put is still there
@@ -25,6 +27,7 @@ export type Step =
   | 'folder.led'
   | 'upload.begin'
   | 'upload.answered'
+  | 'proof.begin'
   | 'cache.begin'
   | 'cache.taken'
   | 'delete.begin'

@@ -1,36 +1,23 @@
 import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from '../intents/intent.ts'
+import type { Intent } from '../intents/intent.ts'
 import { CarryOut } from './carry-out.ts'
-import { deferred, type Deferred } from './deferred.ts'
-import { backoffMs, describeFailure, failedForWantOfService } from './failure.ts'
-import { findSent } from './lost-answer.ts'
+import { describeFailure, failedForWantOfService, waitBeforeNext } from './failure.ts'
+import { Jobs, type Job } from './jobs.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
+import { TakeOver } from './take-over.ts'
+import { TryTimes } from './try-times.ts'
 import {
   blockersOf,
   dueAtMs,
   isDone,
   isForUser,
   isSuperseded,
+  isTaken,
   isToSend,
-  supersededBy,
 } from '../intents/rules.ts'
 import { failed, publish, withoutFailure } from '../intents/transitions.ts'
 import { describeFailed } from './words.ts'
-
-/** A try that is under way. */
-interface Job {
-  /** Settles when the service has the change, or the try failed. */
-  readonly confirmed: Promise<void>
-  /** Settles, never rejects, when nothing of the try is left to do. */
-  readonly done: Promise<void>
-  readonly abort: AbortController
-  /** True for one that was begun for draining. */
-  readonly isOfDrain: boolean
-  sentBytes: number
-  /** Undefined until something was sent. */
-  totalBytes: number | undefined
-}
 
 /** Files that are written while the drive is emptied must not keep it for ever. */
 const DRAIN_ROUNDS = 3
@@ -51,27 +38,46 @@ export class Uploader {
   readonly #deps: UploaderDeps
   readonly #settings: UploaderSettings
   readonly #carryOut: CarryOut
-  /** Jobs remove themselves. */
-  readonly #jobs = new Map<IntentId, Job>()
-  /** When a failed intent is tried again; removed by the next try, or when the intent is gone. */
-  readonly #nextTryMs = new Map<IntentId, number>()
-  /** Those of them whose time the service named; removed by the next try, or when the intent is gone. */
-  readonly #askedToWait = new Set<IntentId>()
+  readonly #takeOver: TakeOver
+  readonly #jobs: Jobs
+  readonly #tryTimes = new TryTimes()
   /** Puts whose upload may have arrived without us knowing, until they are confirmed or gone. */
   readonly #mayHaveArrived = new Set<IntentId>()
   readonly #publishing = new Set<IntentId>()
+  /**
+   * The calls that wait for the turn of an intent. When the intent gives way to another before
+   * that, the call waits for the other.
+   */
+  readonly #turns = new Set<{ id: IntentId }>()
   /** While draining: what failed once and is not tried again before that ends. */
   #failedInDrain: Set<IntentId> | undefined
   #cancelTimer: (() => void) | undefined
   #kicked = false
   #closed = false
+  readonly #closing = new AbortController()
 
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
     this.#deps = deps
     this.#settings = settings
+    this.#jobs = new Jobs({
+      onFailed: (id, error) => this.#failed(id, error),
+      onEnded: () => {
+        this.kick()
+      },
+    })
     this.#carryOut = new CarryOut(deps, settings)
+    this.#takeOver = new TakeOver({
+      uploader: deps,
+      settings,
+      carryOut: this.#carryOut,
+      isRunning: (id) => this.#jobs.has(id),
+      mayHaveArrived: this.#mayHaveArrived,
+      onHandedOver: (from, to) => {
+        for (const turn of this.#turns) if (turn.id === from) turn.id = to
+      },
+    })
     for (const intent of deps.outbox.intents()) {
-      if (intent.kind === 'put' && intent.sentAtMs !== undefined && intent.phase !== 'confirmed') {
+      if (intent.kind === 'put' && intent.sentAtMs !== undefined && !isTaken(intent)) {
         this.#mayHaveArrived.add(intent.id)
       }
     }
@@ -94,10 +100,7 @@ export class Uploader {
 
   /** The network or the token came back: tries again at once what failed for want of it. */
   serviceIsBack(): void {
-    for (const id of this.#nextTryMs.keys()) {
-      const isMeant = failedForWantOfService(this.#deps.outbox.get(id))
-      if (isMeant && !this.#askedToWait.has(id)) this.#nextTryMs.delete(id)
-    }
+    this.#tryTimes.hasten((id) => failedForWantOfService(this.#deps.outbox.get(id)))
     this.kick()
   }
 
@@ -113,8 +116,36 @@ export class Uploader {
   /** Tries one again now, also when it waits for the user. */
   async retry(id: IntentId): Promise<void> {
     await this.#deps.outbox.update(id, withoutFailure, this.#settings)
-    this.#nextTryMs.delete(id)
+    this.#tryTimes.delete(id)
     this.kick()
+  }
+
+  /** True while the service may have a put without having said so. */
+  mayHaveArrived(id: IntentId): boolean {
+    return this.#mayHaveArrived.has(id)
+  }
+
+  /**
+   * Looks once whether the service has a put whose answer was lost; when it does, the put is confirmed. False also
+   * when no listing can be had, and while another try has it in hand.
+   */
+  async hasArrived(id: IntentId): Promise<boolean> {
+    const put = this.#deps.outbox.get(id)
+    if (put?.kind !== 'put' || this.#jobs.has(id)) return false
+    const nextTryMs = this.#tryTimes.get(id) ?? 0
+    // No try in the background comes between.
+    this.#tryTimes.set(id, Infinity)
+    try {
+      const isThere = await this.#carryOut.confirmFound(put, this.#closing.signal)
+      if (isThere) this.#mayHaveArrived.delete(id)
+      return isThere
+    } catch (error) {
+      this.#deps.log.debug({ intent: id, error: String(error) }, 'Whether it arrived is not known.')
+      return false
+    } finally {
+      if (this.#tryTimes.get(id) !== undefined) this.#tryTimes.set(id, nextTryMs)
+      this.kick()
+    }
   }
 
   /**
@@ -131,45 +162,73 @@ export class Uploader {
     }
     const { outbox } = this.#deps
     const intent = outbox.get(id)
-    if (intent === undefined || intent.phase === 'confirmed') return
+    if (intent?.phase === 'confirmed') return
+    // The successor may have what is no more in the outbox, and not be sent.
     const successor = outbox.successorOf(id)
     if (successor !== undefined) {
       if (isToSend(successor)) await this.attempt(successor.id)
       return
     }
-    const blockers = this.#blockersOf(intent)
-    for (const blocker of blockers) {
-      await this.attempt(blocker)
-      await this.#jobs.get(blocker)?.done
-    }
-    if (blockers.length > 0 && outbox.successorOf(id) !== undefined) await this.attempt(id)
+    if (intent === undefined) return
+    const isFree = this.#blockersOf(intent).length === 0
+    // At once when nothing blocks it: a drain that begins now must find this try under way.
+    const next = isFree ? id : await this.#afterBlockers(intent)
+    if (next !== id || outbox.successorOf(id) !== undefined) await this.attempt(next)
     else await this.#run(id).confirmed
+  }
+
+  /**
+   * One try now of what the service has taken and something is left to do of: what it takes the place of is deleted.
+   * Resolves however that went; rejects only when what blocks it failed.
+   */
+  async attemptRest(id: IntentId): Promise<void> {
+    await this.#jobs.get(id)?.done
+    if (this.#closed) throw new DriveError('interrupted', 'The drive is being closed.')
+    const intent = this.#deps.outbox.get(id)
+    if (intent?.phase !== 'confirmed' || this.#isOver(intent)) return
+    await this.#afterBlockers(intent)
+    if (!isSuperseded(this.#deps.outbox, id)) await this.#run(id).done
+  }
+
+  /** Tries what blocks an intent; answers the intent that has its content by then. */
+  async #afterBlockers(intent: Intent): Promise<IntentId> {
+    const turn = { id: intent.id }
+    this.#turns.add(turn)
+    try {
+      for (const blocker of this.#blockersOf(intent)) {
+        await this.attempt(blocker)
+        await this.#jobs.get(blocker)?.done
+      }
+      return turn.id
+    } finally {
+      this.#turns.delete(turn)
+    }
   }
 
   /** When a failed change is tried again; undefined when it is not, or at once. */
   nextTryAtMs(id: IntentId): number | undefined {
-    return this.#nextTryMs.get(id)
+    return this.#tryTimes.get(id)
   }
 
   /** What is being sent right now. */
   progress(): readonly UploadProgress[] {
-    return [...this.#jobs].flatMap(([id, job]) => {
+    return Array.from(this.#jobs.all()).flatMap(([id, job]) => {
       const intent = this.#deps.outbox.get(id)
-      if (intent?.kind !== 'put' || intent.phase === 'confirmed') return []
-      const totalBytes = job.totalBytes ?? intent.content.length ?? 0
+      if (intent?.kind !== 'put' || isTaken(intent)) return []
+      const totalBytes = intent.content.length ?? 0
       return [{ id, name: intent.name, sentBytes: job.sentBytes, totalBytes }]
     })
   }
 
   /**
-   * Sends everything, held puts too, trying each change once that failed before (also in a try that is
-   * under way) and does not wait for the user. Resolves when nothing is under way any more: with what still waits, each with its
-   * failure.
+   * Sends everything, held puts too. Changes that failed before (also in a try that is under way)
+   * are tried once more, unless they wait for the user. Resolves when nothing is under way any
+   * more: with what still waits, each with its failure.
    */
   async drain(signal: AbortSignal): Promise<readonly Intent[]> {
     this.#failedInDrain = new Set()
     try {
-      this.#nextTryMs.clear()
+      this.#tryTimes.clear()
       // A folder that changed while it was sent is held again.
       for (let round = 0; round < DRAIN_ROUNDS; round += 1) {
         if (round > 0 && this.#held().length === 0) break
@@ -209,18 +268,17 @@ export class Uploader {
   /** Aborts what runs; the intents stay. */
   async close(): Promise<void> {
     this.#closed = true
+    this.#closing.abort()
     this.#cancelTimer?.()
-    for (const job of this.#jobs.values()) job.abort.abort()
-    await Promise.all([...this.#jobs.values()].map((job) => job.done))
+    await this.#jobs.close()
   }
 
   async #nextChange(signal: AbortSignal): Promise<void> {
     const timeout = new AbortController()
-    const jobs = [...this.#jobs.values()].map((job) => job.done)
     const pause = this.#deps.clock
       .sleep(200, AbortSignal.any([signal, timeout.signal]))
       .catch(() => undefined)
-    await Promise.race([...jobs, pause])
+    await Promise.race([this.#jobs.size > 0 ? this.#jobs.anyEnd() : pause, pause])
     timeout.abort()
   }
 
@@ -230,7 +288,7 @@ export class Uploader {
 
   /** A kill may have left what a finished change superseded: its bag is to be deleted yet. */
   #isOver(intent: Intent): boolean {
-    return isDone(intent) && this.#superseded(intent.id).length === 0
+    return isDone(intent) && this.#takeOver.superseded(intent.id).length === 0
   }
 
   /** Stops at the first intent that finds no free place: the end of each job comes back here. */
@@ -242,21 +300,21 @@ export class Uploader {
     for (const intent of this.#deps.outbox.intents()) {
       if (this.#jobs.size >= this.#settings.concurrency) return
       if (!this.#isOpen(intent)) continue
-      const due = Math.max(dueAtMs(intent), this.#nextTryMs.get(intent.id) ?? 0)
+      const due = Math.max(dueAtMs(intent), this.#tryTimes.get(intent.id) ?? 0)
       if (due > now) soonest = Math.min(soonest, due)
-      else if (intent.phase === 'held') this.#publish(intent.id).catch(told)
+      else if (intent.phase === 'held') this.#publish(intent.id).catch(alreadyLogged)
       else if (this.#blockersOf(intent).length === 0) this.#run(intent.id)
     }
     this.#wakeAt(soonest, now)
   }
 
   #forgetRemoved(): void {
-    for (const ids of [this.#nextTryMs, this.#askedToWait, this.#mayHaveArrived]) {
-      for (const id of ids.keys()) if (this.#deps.outbox.get(id) === undefined) ids.delete(id)
-    }
+    const isGone = (id: IntentId): boolean => this.#deps.outbox.get(id) === undefined
+    this.#tryTimes.forget(isGone)
+    for (const id of this.#mayHaveArrived) if (isGone(id)) this.#mayHaveArrived.delete(id)
   }
 
-  /** True when an intent is the uploader's business and nobody has it in hand. */
+  /** True when an intent is the uploader's business and no job has it in hand. */
   #isOpen(intent: Intent): boolean {
     const { id, phase } = intent
     if (phase === 'local' || this.#isOver(intent) || isForUser(intent)) return false
@@ -281,7 +339,7 @@ export class Uploader {
     try {
       await outbox.update(id, publish, this.#settings)
     } catch (error) {
-      this.#nextTryMs.set(id, clock.now() + this.#settings.retryMaxMs)
+      this.#tryTimes.set(id, clock.now() + this.#settings.retryMaxMs)
       log.error({ intent: id, error: String(error) }, 'A held change could not be let go.')
     } finally {
       this.#publishing.delete(id)
@@ -292,75 +350,26 @@ export class Uploader {
   #run(id: IntentId): Job {
     const running = this.#jobs.get(id)
     if (running !== undefined) return running
-    this.#nextTryMs.delete(id)
-    this.#askedToWait.delete(id)
-    const abort = new AbortController()
-    const confirmed = deferred()
-    const job: Job = {
-      confirmed: confirmed.promise,
-      done: this.#try(id, abort, confirmed),
-      abort,
-      isOfDrain: this.#failedInDrain !== undefined,
-      sentBytes: 0,
-      totalBytes: undefined,
-    }
-    this.#jobs.set(id, job)
-    return job
-  }
-
-  async #try(id: IntentId, abort: AbortController, confirmed: Deferred): Promise<void> {
-    // The job is listed before its first step runs.
-    await Promise.resolve()
-    const attempt: Try = {
-      id,
-      signal: abort.signal,
-      mayHaveArrived: this.#mayHaveArrived.has(id),
-      onProgress: (sentBytes, totalBytes) => {
-        const job = this.#jobs.get(id)
-        if (job !== undefined) Object.assign(job, { sentBytes, totalBytes })
-      },
-      onAnswerLost: () => this.#mayHaveArrived.add(id),
-      onConfirmed: () => {
-        this.#mayHaveArrived.delete(id)
-        confirmed.resolve()
-      },
-    }
-    try {
-      await this.#takeOver(id, attempt)
+    this.#tryTimes.delete(id)
+    return this.#jobs.begin(id, this.#failedInDrain !== undefined, async (job) => {
+      const attempt: Try = {
+        ...job,
+        id,
+        mayHaveArrived: this.#mayHaveArrived.has(id),
+        onAnswerLost: () => this.#mayHaveArrived.add(id),
+        onConfirmed: () => {
+          this.#mayHaveArrived.delete(id)
+          job.onConfirmed()
+        },
+      }
+      await this.#takeOver.run(id, attempt)
       await this.#carryOut.run(attempt)
-    } catch (error) {
-      await this.#failed(id, error)
-      confirmed.reject(error)
-    } finally {
-      this.#jobs.delete(id)
-      this.kick()
-    }
+    })
   }
 
-  /**
-   * Drops what an intent supersedes and nobody is sending; what it had to delete is passed on. A put
-   * that may have arrived is looked for by the intent's own try first.
-   */
-  async absorb(id: IntentId): Promise<void> {
-    const next = (): PutIntent | undefined =>
-      this.#superseded(id).find((put) => !this.#mayHaveArrived.has(put.id))
-    for (let put = next(); put !== undefined; put = next()) await this.#carryOut.handOver(put, id)
-  }
-
-  /** Takes over all that an intent supersedes, and what those superseded before. */
-  async #takeOver(id: IntentId, attempt: Try): Promise<void> {
-    const next = (): PutIntent | undefined => this.#superseded(id)[0]
-    for (let put = next(); put !== undefined; put = next()) {
-      const arrived = this.#mayHaveArrived.has(put.id)
-        ? await findSent(this.#deps, this.#settings, put, attempt)
-        : undefined
-      await this.#carryOut.handOver(arrived === undefined ? put : { ...put, bagId: arrived }, id)
-      this.#mayHaveArrived.delete(put.id)
-    }
-  }
-
-  #superseded(id: IntentId): readonly PutIntent[] {
-    return supersededBy(this.#deps.outbox, id).filter((put) => !this.#jobs.has(put.id))
+  /** See `TakeOver.absorb`. */
+  absorb(id: IntentId): Promise<void> {
+    return this.#takeOver.absorb(id)
   }
 
   async #failed(id: IntentId, error: unknown): Promise<void> {
@@ -376,9 +385,8 @@ export class Uploader {
     const retryAfterMs = error instanceof DriveError ? error.facts.retryAfterMs : undefined
     const wait = isTriedAtOnce
       ? 0
-      : backoffMs(failure.tries, retryAfterMs, this.#settings, Math.random)
-    this.#nextTryMs.set(id, clock.now() + wait)
-    if (retryAfterMs !== undefined) this.#askedToWait.add(id)
+      : waitBeforeNext(failure.tries, retryAfterMs, this.#settings, Math.random)
+    this.#tryTimes.set(id, clock.now() + wait, { isAsked: retryAfterMs !== undefined })
     log.warn(
       { intent: id, name: before.name, code: failure.code, tries: failure.tries, wait },
       `A change ${describeFailed(failure)}`,
@@ -396,5 +404,5 @@ export class Uploader {
   }
 }
 
-/** For what has told the log itself. */
-const told = (): void => undefined
+/** For work that has logged its failure itself. */
+const alreadyLogged = (): void => undefined

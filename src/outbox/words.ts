@@ -1,5 +1,6 @@
+import { withAside } from '../domain/sentences.ts'
 import type { Intent, IntentFailure } from '../intents/intent.ts'
-import { isDone } from '../intents/rules.ts'
+import { isAnswered, isDone } from '../intents/rules.ts'
 
 /**
  * The state of an intent in plain words, the same in `status`, `user.bagfs.state`, `bagfs outbox` and
@@ -13,11 +14,18 @@ export function stateOfIntent(intent: Intent, percent: number | undefined): stri
     return isCollecting(intent) ? 'waits for the folder to rest' : 'held: a step of a save'
   }
   if (percent !== undefined) return `uploading ${percent} %`
+  if (isAnswered(intent)) return stateOfAnswered(intent)
   return intent.failure === undefined ? 'waiting' : describeFailed(intent.failure)
 }
 
 function isCollecting(intent: Intent): boolean {
   return intent.kind === 'put' && intent.content.from === 'folder'
+}
+
+/** The service says that it has the content, and nothing has shown that yet. */
+function stateOfAnswered({ failure }: Intent): string {
+  const sent = 'sent; not seen at the service yet'
+  return failure === undefined ? sent : `${sent}: ${describeFailed(failure)}`
 }
 
 /** The service has the content, though what it replaces may not be deleted yet. */
@@ -26,9 +34,9 @@ function stateOfConfirmed(intent: Intent): string {
   return `stored; the old version is still there: ${describeFailed(intent.failure)}`
 }
 
-/** `failed: The account is full. (will be tried again)` */
+/** `failed: The account is full (will be tried again)` */
 export function describeFailed({ message, waitsForUser }: IntentFailure): string {
-  return `failed: ${message} (${waitsForUser ? 'waits for you' : 'will be tried again'})`
+  return `failed: ${withAside(message, waitsForUser ? 'waits for you' : 'will be tried again')}`
 }
 
 /** Whole percent of what is sent, 100 at most. */

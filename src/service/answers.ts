@@ -39,7 +39,9 @@ const user = z.object({
   space_left: number.refine(Number.isFinite),
   capacity: number.refine(Number.isFinite),
 })
-const uploaded = z.object({ bag_id: bagId })
+const uploaded = z.object({
+  bag_id: bagId.refine((text) => isOneSegment(text), 'It is no id that a bag could be fetched by.'),
+})
 const deleted = z.object({ success: z.boolean() })
 const added = z.object({ message: z.string() })
 
@@ -74,6 +76,11 @@ export function parseAccount(json: unknown): Account | undefined {
   if (!parsed.success) return undefined
   const { uid, space_left, capacity } = parsed.data
   return { uid, spaceLeft: Math.max(0, space_left), capacity: Math.max(0, capacity) }
+}
+
+/** Words and paths are no ids. A listing may have odd ones all the same; nothing is lost for it. */
+function isOneSegment(text: string): boolean {
+  return !/[\s/\\\p{Cc}]/u.test(text) && text !== '.' && text !== '..'
 }
 
 /** Reads the answer of an upload; undefined when it names no bag. */

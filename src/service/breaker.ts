@@ -1,7 +1,8 @@
+import { backoffMs } from '../domain/backoff.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { CallOptions, DriveService } from './drive-service.ts'
+import type { CallOptions, StorageService } from './storage-service.ts'
 
 interface BreakerSettings {
   /** How long calls fail at once after the service gave no answer; doubles while it stays dead. */
@@ -22,15 +23,16 @@ const AWAY_FAILURES = 2
 const DEFAULTS: BreakerSettings = { firstPauseMs: 1_000, longestPauseMs: 10_000 }
 
 /**
- * A service that is dead or silent costs its callers one deadline and not one each: after a call
- * without any answer, others fail at once as that one did (`unavailable`, `timed-out`), until a
- * single one that is let through after a pause gets an answer. Any answer counts, also a refusal.
+ * A service that is dead or silent costs its callers one deadline, and not one each. After a call
+ * without any answer, others fail at once as that one did (`unavailable`, `timed-out`). After a
+ * pause a single call is let through; when it gets an answer, so are all. Any answer counts, also a
+ * refusal.
  */
 export function withBreaker(
-  service: DriveService,
+  service: StorageService,
   deps: BreakerDeps,
   settings: BreakerSettings = DEFAULTS,
-): DriveService {
+): StorageService {
   const breaker = new Breaker(deps, settings)
   return {
     uploadFile: (source, options) =>
@@ -58,7 +60,7 @@ class Breaker {
   #failures = 0
   #closedUntilMs = 0
   #isTrying = false
-  /** True when the token was refused where everybody may look. */
+  /** True when the token was refused for a call that a good token may always make. */
   #isRefused = false
 
   constructor(deps: BreakerDeps, settings: BreakerSettings) {
@@ -133,18 +135,19 @@ class Breaker {
 
   #unanswered(code: DriveErrorCode): void {
     this.#found = code
-    const { firstPauseMs, longestPauseMs } = this.#settings
     // Calls that were under way together found out the same thing.
     if (this.#deps.clock.now() < this.#closedUntilMs) return
-    const pause = Math.min(firstPauseMs * 2 ** this.#failures, longestPauseMs)
+    const { firstPauseMs: firstMs, longestPauseMs: longestMs } = this.#settings
+    const pause = backoffMs(this.#failures, { firstMs, longestMs })
     this.#failures += 1
     this.#closedUntilMs = this.#deps.clock.now() + pause
   }
 }
 
 /**
- * True when nothing came back: nobody took the request, or there was silence. A slow body of one call
- * says nothing of others, nor does a connection that broke once the request was there: that took no time.
+ * True when nothing came back: the request was not taken, or there was silence. A slow body of one
+ * call says nothing of others, nor does a connection that broke once the request was there: that
+ * took no time.
  */
 function isUnanswered(error: unknown): error is DriveError {
   if (!isDriveError(error) || error.facts.status !== undefined) return false

@@ -2,6 +2,7 @@ import type { Pool } from 'undici'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
+import { withAside } from '../domain/sentences.ts'
 import { decodedBody, limitBody, readSome } from './answer-body.ts'
 import type { Auth } from './auth.ts'
 import { readErrorBody, type ErrorWords } from './error-body.ts'
@@ -109,7 +110,7 @@ export class Caller {
     const hint = hintOf(code)
     const retryAfterMs = parseRetryAfter(headers['retry-after'], this.#deps.clock.now())
     const said = words === '' ? 'it gave no reason' : words
-    const { message } = answer.error(code, `${said} (status ${status}).`)
+    const { message } = answer.error(code, `${withAside(said, `status ${status}`)}.`)
     return new DriveError(code, message, {
       status,
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

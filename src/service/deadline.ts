@@ -3,8 +3,8 @@ import type { Clock } from '../domain/clock.ts'
 const PARTS = 4
 
 /**
- * A limit on standing still. It counts ticks rather than comparing times, so that a clock that is
- * set (or a machine that slept) does not end what is alive, and a touch costs next to nothing.
+ * A limit on standing still. It counts ticks rather than comparing times. So a clock that is set,
+ * or a machine that slept, does not end what is alive, and a touch costs next to nothing.
  */
 export class Deadline {
   readonly #clock: Clock

@@ -6,7 +6,7 @@ import {
   type ContentRange,
 } from './answer-head.ts'
 import { fileNameOfDisposition } from './disposition.ts'
-import type { Download } from './drive-service.ts'
+import type { Download } from './storage-service.ts'
 import type { Answer } from './exchange.ts'
 
 export interface WantedRange {

@@ -9,7 +9,7 @@ import {
 } from '../domain/errors.ts'
 import { bodyLengthOf, toAnswerHeaders, type AnswerHeaders } from './answer-head.ts'
 import { Deadline } from './deadline.ts'
-import { arrivalMs, refillMs } from './pace.ts'
+import { arrivalMs, refillMs } from './upload-pace.ts'
 import type { Redact } from './redact.ts'
 import { fromTransport } from './transport-errors.ts'
 
@@ -61,8 +61,9 @@ export interface ExchangeDependencies {
 
 /**
  * Sends one request and resolves with the head of the answer, whatever its status. Rejects with
- * `unavailable`, `timed-out`, `bad-answer`, `interrupted`, or what the streamed body threw; with
- * `facts.answerLost` when the service may have carried out a request that changes something.
+ * `unavailable`, `timed-out`, `bad-answer`, `interrupted`, or what the streamed body threw. The
+ * error has `facts.answerLost` when the service may have carried out a request that changes
+ * something.
  */
 export function exchange(deps: ExchangeDependencies, request: ExchangeRequest): Promise<Answer> {
   return new Promise((resolve, reject) => {
@@ -77,7 +78,10 @@ const BUFFERED_BYTES = 256 * 1024
  * to 32 pieces of 64 KiB before it looks at another descriptor, such as the kernel's questions.
  */
 const BYTES_IN_A_ROW = 256 * 1024
-/** The first bytes of a long answer get a head start over the rest: who waits for them needs the processor. */
+/**
+ * The first bytes of a long answer get a head start over the rest: their reader needs the
+ * processor.
+ */
 const HEAD_BYTES = 128 * 1024
 const HEAD_START_MS = 5
 /** A slow pace may stretch the limit on standing still by this much, so that it stays one. */
@@ -271,7 +275,7 @@ class Exchange implements Dispatcher.DispatchHandler {
         done(error)
       },
     })
-    // The reader sees the error when it reads; until somebody reads it must not end the process.
+    // The reader sees the error when it reads. Before that it must not end the process.
     body.on('error', () => undefined)
     return body
   }

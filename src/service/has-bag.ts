@@ -1,6 +1,6 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { CallOptions, DriveService } from './drive-service.ts'
+import type { CallOptions, StorageService } from './storage-service.ts'
 
 /** What one request for the first byte of a bag tells. */
 export interface BagThere {
@@ -11,7 +11,7 @@ export interface BagThere {
 
 /** Whether the service has a bag; asks for its first byte at most. Rejects when it does not say. */
 export async function askForBag(
-  service: Pick<DriveService, 'download'>,
+  service: Pick<StorageService, 'download'>,
   bagId: BagId,
   options: CallOptions = {},
 ): Promise<BagThere> {

@@ -1,4 +1,3 @@
-import { Pool } from 'undici'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
@@ -19,10 +18,10 @@ import type {
   CallOptions,
   Download,
   DownloadOptions,
-  DriveService,
+  StorageService,
   UploadOptions,
   UploadSource,
-} from './drive-service.ts'
+} from './storage-service.ts'
 import type { Answer, ExchangeLimits } from './exchange.ts'
 import { follow } from './follow.ts'
 import { openForm } from './multipart.ts'
@@ -30,6 +29,7 @@ import { makeRedact, type Redact } from './redact.ts'
 import { ListingReader } from './listing-reader.ts'
 import { resolveSettings, type HttpServiceSettings, type Resolved } from './settings.ts'
 import { Slots } from './slots.ts'
+import { SteadyPool } from './steady-pool.ts'
 
 export type { HttpServiceSettings } from './settings.ts'
 
@@ -45,18 +45,18 @@ export interface HttpServiceDependencies {
 export function createHttpService(
   deps: HttpServiceDependencies,
   settings: HttpServiceSettings,
-): DriveService {
+): StorageService {
   return new HttpService(deps, resolveSettings(settings))
 }
 
 /** An answer about one bag or the account is small. */
 const SMALL_ANSWER_BYTES = 1024 * 1024
 
-class HttpService implements DriveService {
+class HttpService implements StorageService {
   readonly #log: Logger
   readonly #settings: Resolved
   readonly #redact: Redact
-  readonly #pool: Pool
+  readonly #pool: SteadyPool
   readonly #caller: Caller
   readonly #uploads: Slots
   readonly #downloads: Slots
@@ -76,9 +76,9 @@ class HttpService implements DriveService {
         this.#warn(skipped, count)
       },
     })
-    this.#pool = new Pool(settings.origin, {
+    this.#pool = new SteadyPool(settings.origin, {
       connections: maxConnections,
-      connect: { timeout: connectTimeoutMs },
+      connectTimeoutMs,
     })
     const auth = new Auth(settings)
     const redact = makeRedact(auth.tokens)

@@ -6,7 +6,7 @@ import { Turns } from '../domain/turns.ts'
 import { decode, parseJson, strange } from './answer-body.ts'
 import { parseListing, type SkippedRecord } from './answers.ts'
 import type { Answer } from './exchange.ts'
-import { LeastPace } from './least-pace.ts'
+import { SlowAnswerLimit } from './slow-answer.ts'
 
 /** A million records of an honest service are 250 MB, and are held in a little more. */
 const MOST_BYTES = 384 * 1024 * 1024
@@ -53,30 +53,31 @@ export class ListingReader {
   }
 
   /**
-   * The records; those of before, the same array, when the answer says the same. Rejects `bad-answer` for what is
-   * no list or too large a one, and `timed-out` for one that comes too slowly: less than 1 KiB/s over `windowMs`.
+   * The records; those of before, the same array, when the answer says the same. Rejects
+   * `bad-answer` for what is no list or too large a one. Rejects `timed-out` for one that comes too
+   * slowly: less than 1 KiB/s over `windowMs`.
    */
   async read(answer: Answer, windowMs: number): Promise<readonly BagRecord[]> {
-    const pace = new LeastPace(this.#deps.clock, answer, windowMs)
+    const limit = new SlowAnswerLimit(this.#deps.clock, answer, windowMs)
     try {
-      return await this.#read(answer, pace)
+      return await this.#read(answer, limit)
     } catch (error) {
       throw error instanceof SyntaxError
         ? answer.error('bad-answer', 'its answer is not JSON.')
         : error
     } finally {
-      pace.stop()
+      limit.stop()
     }
   }
 
-  async #read(answer: Answer, pace: LeastPace): Promise<readonly BagRecord[]> {
+  async #read(answer: Answer, limit: SlowAnswerLimit): Promise<readonly BagRecord[]> {
     const splitter = new ArrayPieces()
     const turns = new Turns(1)
     const known = new Map<string, RecordPiece>()
     const pieces: RecordPiece[] = []
     const skipped = new Skipped()
     let count = 0
-    for await (const chunk of onlyList(answer, bounded(answer, pace))) {
+    for await (const chunk of onlyList(answer, bounded(answer, limit))) {
       for (const bytes of splitter.push(chunk)) {
         const key = createHash('sha256').update(bytes).digest('base64')
         const piece = known.get(key) ?? this.#last.known.get(key) ?? parse(bytes, count, skipped)
@@ -132,11 +133,11 @@ function parse(bytes: Buffer, offset: number, all: Skipped): RecordPiece {
 }
 
 /** The decoded bytes of a listing, as long as they are within reason. */
-async function* bounded(answer: Answer, pace: LeastPace): AsyncIterable<Buffer> {
+async function* bounded(answer: Answer, limit: SlowAnswerLimit): AsyncIterable<Buffer> {
   const { body, bytesIn } = decode(answer)
   let bytes = 0
   for await (const chunk of body as AsyncIterable<Buffer>) {
-    pace.count(chunk.length)
+    limit.count(chunk.length)
     bytes += chunk.length
     if (bytes > MOST_BYTES) {
       throw answer.error('bad-answer', `its listing is longer than ${MOST_BYTES} bytes.`)

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { open, type FileHandle } from 'node:fs/promises'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
-import type { Growth } from '../domain/growth.ts'
 import type { StreamedBody } from './exchange.ts'
 
 /** The file part of an upload and the field beside it. */
@@ -13,7 +12,6 @@ export interface UploadForm {
   readonly fileName: string
   readonly contentType: string
   readonly description: string
-  readonly growth?: Growth
   /** In place of what is in the file. */
   readonly pieces?: () => AsyncGenerator<Uint8Array>
 }
@@ -64,7 +62,7 @@ async function* framed(
   file: FileHandle | undefined,
   { head, tail, onProgress }: Frame,
 ): AsyncGenerator<{ bytes: Uint8Array; isLast: boolean }> {
-  if (file !== undefined && form.growth === undefined) await checkLength(form, file)
+  if (file !== undefined) await checkLength(form, file)
   const blocks = file === undefined ? form.pieces?.() : blocksOf(form, file)
   onProgress(0)
   yield { bytes: head, isLast: false }
@@ -83,11 +81,7 @@ async function* framed(
 }
 
 async function* blocksOf(form: UploadForm, file: FileHandle): AsyncGenerator<Uint8Array> {
-  const { growth } = form
   for (let position = 0; position < form.length;) {
-    const end = Math.min(position + BLOCK_BYTES, form.length)
-    await growth?.reached(end)
-    if (end === form.length) await growth?.released()
     const block = await readBlock(form, file, position)
     yield block
     position += block.length

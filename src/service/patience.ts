@@ -3,7 +3,7 @@ import { isDriveError } from '../domain/errors.ts'
 import type { ExchangeRequest } from './exchange.ts'
 
 /**
- * The wait for an answer over all repeats of a call: what a try waited in vain is taken off the
+ * The wait for an answer over all repeats of a call. What a try waited in vain is taken off the
  * limits of the next, so that a caller waits no longer than for one. The time in which an upload
  * moves is no such wait.
  */

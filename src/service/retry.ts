@@ -1,3 +1,4 @@
+import { backoffMs } from '../domain/backoff.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 
@@ -68,7 +69,7 @@ function waitBefore(
 ): number | undefined {
   const asked = error.facts.retryAfterMs ?? 0
   if (asked > maxMs) return undefined
-  const jitter = random() * Math.min(maxMs, baseMs * 2 ** repeats)
+  const jitter = random() * backoffMs(repeats, { firstMs: baseMs, longestMs: maxMs })
   return Math.min(maxMs, asked + jitter)
 }
 

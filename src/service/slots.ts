@@ -1,7 +1,11 @@
-/** A fixed number of slots, given out in the order in which they were asked for. */
+/**
+ * A fixed number of slots, given out in the order in which they were asked for. p-queue gives the
+ * slot of a running task away as soon as its signal is aborted. Here the connection is in use until
+ * the task has ended.
+ */
 export class Slots {
   #free: number
-  /** Those who wait; each takes itself out when its signal is aborted. */
+  /** The tasks that wait; each takes itself out when its signal is aborted. */
   readonly #waiting = new Set<() => void>()
 
   constructor(count: number) {

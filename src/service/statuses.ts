@@ -24,18 +24,23 @@ export function codeOfStatus(status: number): DriveErrorCode {
   const code = CODES[status]
   if (code !== undefined) return code
   // 520 to 530 are a content network's words for "the service behind me does not answer".
-  if (status >= 520 && status <= 530) return 'unavailable'
+  if (isOfGateway(status)) return 'unavailable'
   if (status >= 500) return 'server-error'
   if (status >= 400) return 'bad-request'
   return 'bad-answer'
 }
 
 /**
- * True when a service may have carried the request out although it answered this status: a gateway
- * that lost the answer, or a failure after the work was done.
+ * True when a service may have carried the request out although it answered this status. A gateway
+ * may have lost the answer, or the failure came after the work was done.
  */
 export function mayHaveBeenDone(status: number): boolean {
   return status >= 500 && ![501, 503, 507].includes(status)
+}
+
+/** True for what a gateway says when the service behind it did not answer in time, or not at all. */
+export function isOfGateway(status: number): boolean {
+  return status === 502 || status === 504 || (status >= 520 && status <= 530)
 }
 
 const HINTS: Partial<Record<DriveErrorCode, string>> = {

@@ -20,7 +20,7 @@ const NOT_HTTP: Meaning = {
   words: 'the answer is not HTTP',
   hint: 'Is the URL right, and http:// or https:// as the service wants it?',
 }
-/** Nobody is there, and that is known at once. */
+/** The service cannot be reached, which is known at once. */
 const notReached = (words: string): Meaning => ({
   code: 'unavailable',
   words,

@@ -1,9 +1,9 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem } from '../domain/errors.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
+import { readJsonIfThere } from '../disk/if-there.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
 
 const profile = z.object({
@@ -109,13 +109,8 @@ async function writeAccounts(root: string, changed: Accounts): Promise<void> {
 
 /** A file that cannot be understood is as good as none: the service tells everything again. */
 async function readAccounts(root: string): Promise<Accounts | undefined> {
-  try {
-    const text = await readFile(join(root, 'accounts.json'), 'utf8')
-    return accounts.safeParse(JSON.parse(text)).data
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined
-    throw fromFileSystem(error, 'The state directory cannot be read')
-  }
+  const path = join(root, 'accounts.json')
+  return accounts.safeParse(await readJsonIfThere(path, 'The state directory cannot be read')).data
 }
 
 /** The token itself is never stored, nor a digest that could be looked up in a table. */

@@ -13,6 +13,7 @@ import { lacksRoom, type Reserve } from './reserve.ts'
 const bagFacts = z.object({
   kind: z.exactOptional(z.enum(['file', 'folder'])),
   length: z.exactOptional(z.number()),
+  isCertain: z.exactOptional(z.boolean()),
   sha256: z.exactOptional(z.string()),
   mode: z.exactOptional(z.number()),
   mtimeMs: z.exactOptional(z.number()),
@@ -43,7 +44,7 @@ interface Loaded {
 
 /**
  * What we learned of bags, in a small key-value store. All of it is in memory too, because a stat
- * must not wait for a disk; what is learned is written behind, and by `flush` for certain.
+ * must not wait for a disk. What is learned is written behind, and by `flush` for certain.
  */
 export class FactsStore {
   readonly #database: Database

@@ -1,9 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { FolderNaming } from '../domain/folder-names.ts'
 import type { Logger } from '../domain/logger.ts'
+import { readJsonIfThere } from '../disk/if-there.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
 
 const fileSchema = z.object({ version: z.literal(1), names: z.enum(['plain', 'zipped']) })
@@ -55,10 +54,6 @@ export class FolderNamesStore {
 }
 
 async function read(path: string): Promise<FolderNaming | undefined> {
-  try {
-    return fileSchema.safeParse(JSON.parse(await readFile(path, 'utf8'))).data?.names
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined
-    throw fromFileSystem(error, 'How folders are named cannot be read')
-  }
+  const found = await readJsonIfThere(path, 'How folders are named cannot be read')
+  return fileSchema.safeParse(found).data?.names
 }

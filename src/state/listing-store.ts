@@ -9,7 +9,7 @@ import { writeFileAtomic } from '../disk/atomic-file.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
 
 /** The last listing, as it is kept for a mount without network. Times are milliseconds since the epoch. */
-export interface StoredListing {
+export interface ListingAnswer {
   readonly records: readonly BagRecord[]
   /** When the request was begun that this is the answer of. */
   readonly startedAtMs: number
@@ -48,9 +48,9 @@ export class ListingStore {
   }
 
   /** Resolves with undefined when there is none that can be used: the service has a newer one. */
-  async load(): Promise<StoredListing | undefined> {
+  async load(): Promise<ListingAnswer | undefined> {
     try {
-      return await readStored(createReadStream(this.#path))
+      return await readSaved(createReadStream(this.#path))
     } catch (error) {
       if (isUnusable(error) || systemErrorCode(error) === 'ENOENT') return undefined
       throw fromFileSystem(error, 'The kept listing cannot be read')
@@ -58,7 +58,7 @@ export class ListingStore {
   }
 
   /** The old listing or the new one is there at any time; after a power cut the old one may be. */
-  async save(listing: StoredListing): Promise<void> {
+  async save(listing: ListingAnswer): Promise<void> {
     try {
       await makePrivateDirectory(this.#dir)
       await writeFileAtomic(this.#path, textOf(listing), { durable: true })
@@ -69,7 +69,7 @@ export class ListingStore {
 }
 
 /** Read and written a little at a time: the listing of a large account is hundreds of megabytes. */
-async function readStored(file: AsyncIterable<Buffer>): Promise<StoredListing> {
+async function readSaved(file: AsyncIterable<Buffer>): Promise<ListingAnswer> {
   const splitter = new ArrayPieces()
   const found: BagRecord[] = []
   for await (const chunk of file) {
@@ -79,7 +79,7 @@ async function readStored(file: AsyncIterable<Buffer>): Promise<StoredListing> {
   return { records: found, startedAtMs, receivedAtMs }
 }
 
-function* textOf({ records: all, startedAtMs, receivedAtMs }: StoredListing): Iterable<string> {
+function* textOf({ records: all, startedAtMs, receivedAtMs }: ListingAnswer): Iterable<string> {
   const head = JSON.stringify({ version: 1, startedAtMs, receivedAtMs, records: [] })
   yield head.slice(0, -']}'.length)
   for (let at = 0; at < all.length; at += WRITTEN_AT_A_TIME) {

@@ -21,8 +21,8 @@ const LOCK_BYTES = 256 * 1024
 
 /**
  * One process per state directory. The lock is the kernel's, on the file that an empty database in
- * `lock.db` keeps open (fcntl, F_SETLK): it goes with its process however that ends, so that there
- * is no stale lock to judge and nothing to race for. The file `lock` beside it only tells people the
+ * `lock.db` keeps open (fcntl, F_SETLK). It goes with its process however that ends. So there is no
+ * stale lock to judge and nothing to race for. The file `lock` beside it only tells people the
  * holder: pid and start time, since a pid may be used again.
  *
  * On a full disk the reserve of the directory is given away for it. Rejects `locked` with the holder's pid,

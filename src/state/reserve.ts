@@ -67,7 +67,7 @@ export class Reserve {
     try {
       await grow(this.#dir)
     } catch (error) {
-      // A disk without room is looked at again; another error is the business of those who write.
+      // A disk without room is looked at again; another error is the business of the next write.
       if (!isDriveError(error, 'local-disk-full')) {
         this.#deps.log.warn({ error: String(error) }, 'No room can be kept on the local disk.')
         this.#isOut = false

@@ -8,18 +8,20 @@ import type { HandleId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../src/local-service/server.ts'
 import { DriveInProcess, type DriveHome } from '../support/drive-in-process.ts'
+import { SEED } from '../support/seed.ts'
 
-/** The same runs each time, so that a red build is somebody's change; BAGFS_MODEL_SEED=0 picks others. */
 const RUNS = Number(process.env['BAGFS_MODEL_RUNS'] ?? 1_000)
-const CHOSEN = Number(process.env['BAGFS_MODEL_SEED'] ?? 210_138_429)
-const SEED = CHOSEN === 0 ? Date.now() % 1_000_000_000 : CHOSEN
 
 /** Files by path, as plain as can be. `F/` and `G/` are folders; others are in the root. */
 type Model = Map<string, string>
 
 const FOLDERS = ['F', 'G']
-const file = fc.constantFrom('a', 'b', 'c.txt', 'F/x', 'F/y', 'F/d/z', 'G/x')
-const text = fc.string({ unit: 'grapheme-ascii', maxLength: 80 })
+const file = fc.constantFrom('a', 'b', 'c.txt', 'a~', 'F/x', 'F/y', 'F/d/z', 'G/x')
+/** Often content that was there before: the service gives equal content of a name the same id. */
+const text = fc.oneof(
+  fc.constantFrom('', 'once', 'again'),
+  fc.string({ unit: 'grapheme-ascii', maxLength: 80 }),
+)
 const place = fc.nat({ max: 100 })
 
 /** What happens to a drive: by its user, by another client, to its process. */
@@ -35,6 +37,8 @@ const operation = fc.oneof(
   fc.record({ op: fc.constant('remove' as const), file }),
   fc.record({ op: fc.constant('rename' as const), file, to: file }),
   fc.record({ op: fc.constant('save by rename' as const), file, text }),
+  fc.record({ op: fc.constant('save with backup' as const), file, text: fc.option(text) }),
+  fc.record({ op: fc.constant('swap' as const), file, to: file }),
   fc.record({ op: fc.constant('touch' as const), file, place }),
   fc.record({ op: fc.constant('mode' as const), file }),
   fc.record({ op: fc.constant('read after remove' as const), file }),
@@ -182,6 +186,10 @@ class User {
         return this.#rename(operation.file, operation.to)
       case 'save by rename':
         return this.#save(operation.file, operation.text)
+      case 'save with backup':
+        return this.#saveWithBackup(operation.file, operation.text)
+      case 'swap':
+        return this.#swap(operation.file, operation.to)
       case 'touch':
         return this.#setAttributes(operation.file, { mtimeMs: operation.place * 1_000 })
       case 'mode':
@@ -351,6 +359,22 @@ class User {
     const target = await this.#drive.parent(path)
     await this.#drive.drive.rename(source.parent, source.name, target.parent, target.name)
     this.model.set(path, content)
+  }
+
+  /** What other editors do; without a text the content stays as it was. */
+  async #saveWithBackup(path: string, text: string | null): Promise<void> {
+    const content = this.model.get(path)
+    if (content === undefined) return
+    await this.#rename(path, `${path}~`)
+    await this.#write(path, text ?? content)
+    await this.#remove(`${path}~`)
+  }
+
+  async #swap(one: string, other: string): Promise<void> {
+    if (!this.model.has(one) || !this.model.has(other) || one === other) return
+    await this.#rename(one, 'between')
+    await this.#rename(other, one)
+    await this.#rename('between', other)
   }
 
   async #readAfterRemove(path: string): Promise<void> {

@@ -192,7 +192,7 @@ describe.runIf(canMount())('a listing that will not do', () => {
     await bench.service.upload('good.txt', 'good\n')
     const drive = await bench.mount()
     expect(await drive.sh('ls; cat good.txt')).toBe('good.txt\ngood\n')
-    expect(drive.log).toContain('no id')
+    await expect.poll(() => drive.log).toContain('no id')
   })
 
   it('with sizes and times that cannot be true reads the true content', async () => {

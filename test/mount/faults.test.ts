@@ -76,7 +76,7 @@ describe.runIf(canMount())('a download that goes wrong', () => {
       await expect
         .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state other.txt'), ARRIVAL)
         .toBe(
-          'failed: Its content is gone at the service, so it cannot be stored under another name. (waits for you)',
+          'failed: Its content is gone at the service, so it cannot be stored under another name (waits for you)',
         )
       await drive.sh('rm other.txt')
       expect(await drive.sh('ls')).toBe('kept.txt\n')
@@ -157,7 +157,7 @@ describe.runIf(canMount())('content that is not what was written here', () => {
     const remove = proxy.add({ match: DOWNLOAD, fault: { wrongByteAt: 1_000 } })
     const drive = await bench.mount()
     expect((await drive.fails('cat ours.bin')).stderr).toContain('Input/output error')
-    const downloads = proxy.requests.filter(({ path }) => DOWNLOAD.path.test(path))
+    const downloads = proxy.requests.filter(({ fault }) => fault !== undefined)
     // Two for each read that the kernel makes of it.
     expect(downloads.length).toBeGreaterThan(0)
     expect(downloads.length % 2).toBe(0)
@@ -166,7 +166,8 @@ describe.runIf(canMount())('content that is not what was written here', () => {
     const aside = files.filter((path) => path.endsWith('.bad'))
     expect(aside).toHaveLength(1)
     expect(readFileSync(join(bench.stateDir, aside[0] ?? '')).equals(wrong)).toBe(true)
-    for (const sum of [sumOf(content), sumOf(wrong)]) expect(drive.log).toContain(sum)
+    for (const sum of [sumOf(content), sumOf(wrong)])
+      await expect.poll(() => drive.log).toContain(sum)
     expect(await drive.sh('sha256sum < ours.bin')).toBe(`${sumOf(content)}  -\n`)
   })
 })
@@ -272,7 +273,7 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
       await copy(/Input\/output error/)
       await expect
         .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'), ARRIVAL)
-        .toMatch(/^failed: .*No such names here\..* \(waits for you\)$/)
+        .toMatch(/^failed: .*No such names here.* \(waits for you\)$/)
       expect(await drive.sh('sha256sum < new.bin')).toBe(`${sumOf(content)}  -\n`)
       await drive.sh('rm new.bin')
       expect(await drive.sh('ls')).toBe('')
@@ -326,9 +327,15 @@ END`)
   it('does not keep the name of what it refused from the next try', async () => {
     await begin({ capacityBytes: 1_000_000 })
     const drive = await bench.mount()
-    await drive.sh('! head -c 2000000 /dev/zero > new.bin; echo less > new.bin; cat new.bin')
+    const tries = `! printf '%2000000s' > new.bin; echo less > new.bin; cat new.bin`
+    // The kernel asks to open what was refused only while it trusts the name: for a second, which a busy machine misses.
+    const opened = async (): Promise<string> => {
+      await drive.sh(`${tries}; rm new.bin`)
+      return drive.log
+    }
+    await expect.poll(opened).toContain('operation=open')
+    await drive.sh(tries)
     expect(await bench.service.contents()).toEqual({ 'new.bin': 'less\n' })
-    expect(drive.log).toContain('operation=open')
     expect(drive.log).not.toMatch(/ warn .*operation=open/)
   })
 })

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { describe, expect, it } from 'vitest'
+import { deferred } from '../../src/domain/deferred.ts'
 import { canMount } from '../support/fuse.ts'
 import { MountedDrive, TestService } from '../support/mounted-drive.ts'
+import { PROGRAM } from '../support/service-process.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
 /** What is done in a drive and in a plain directory; each may be done again from the start. */
@@ -33,22 +35,12 @@ const WORKS: readonly Work[] = [
       'echo more > F/f1; rm -f F/f5; mkdir -p F/new; [ -e F/new/f6 ] || mv F/f6 F/new/f6; cp -p ../src/f7 F/tmp~; mv F/tmp~ F/f8; chmod 600 F/f9; ln -sfn f1 F/l; echo end > F/sub/deep/e',
     steps: [...STEPS, 'delete.answered', 'folder.led'],
   },
-  {
-    title: 'an edit in a folder that is sent while it is packed',
-    given: 'cp -a ../src F; cp ../large F/large',
-    command: 'echo more > F/f1',
-    // Those whose order is another.
-    steps: [
-      ...['upload.begin', 'folder.packed', 'update.written:2', 'update.written:3'],
-      'upload.answered',
-    ],
-  },
 ]
 
-/** From some 8 MiB on, zips are sent while they are packed (src/drive/folder/packing.ts). */
-const LARGE_BYTES = 9 * 2 ** 20
-
 const GONE = { status: 404 }
+
+/** A folder is sent by a sync and on leaving only: how fast it is filled says nothing of how often it is sent. */
+const UNSENT = [undefined, '--folder-settle', '1h'] as const
 
 class Run {
   readonly dir: string
@@ -64,7 +56,7 @@ class Run {
     const dir = mkdtempSync(join(tmpdir(), 'bagfs-folder-crash-'))
     const run = new Run(dir, await TestService.start(join(dir, 'service')))
     mkdirSync(join(dir, 'plain'))
-    await run.plain(`cd ..; head -c ${LARGE_BYTES} /dev/urandom > large; ${MAKE_TREE}`)
+    await run.plain(`cd ..; ${MAKE_TREE}`)
     return run
   }
 
@@ -164,18 +156,22 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       await first.sh('cp -a ../src F')
       await first.leave()
       const [base] = await run.service.list()
-      const stopSlowness = run.service.proxy.add({
-        match: { method: 'POST', path: /upload/ },
-        fault: { latencyMs: 1_000 },
-      })
-      const drive = await run.mount('upload.answered')
+      const sending = deferred()
+      const mayPass = deferred()
+      const before = (): Promise<void> => {
+        sending.resolve()
+        return mayPass.promise
+      }
+      const match = { method: 'POST', path: /upload/ }
+      run.service.proxy.add({ match, times: 1, fault: { before } })
+      const drive = await run.mount('upload.answered', '--folder-settle', '1h')
       await drive.sh('echo 1 > F/one; for i in $(seq 40); do echo $i > F/sent$i; done')
-      await expect
-        .poll(() => run.service.proxy.requests.filter(({ method }) => method === 'POST').length)
-        .toBe(2)
+      const synced = execa(process.execPath, [PROGRAM, 'sync', drive.path], { reject: false })
+      await sending.promise
       await drive.sh('echo 2 > F/two')
+      mayPass.resolve()
       expect(await died(drive)).toBe(true)
-      stopSlowness()
+      await synced
       await drive.kill()
       await execa('bash', ['-ec', 'rm -r $(find state -type d -name cache)'], { cwd: run.dir })
       const path = new RegExp(base?.bag_id ?? '')
@@ -192,6 +188,38 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       await after.leave()
       expect(run.service.uploads()).toHaveLength(3)
       expect((await run.service.list()).map(({ filename }) => filename)).toHaveLength(1)
+      await unpackFolder(run.service, 'F', join(run.dir, 'unpacked'))
+      await run.compare('plain/F', 'unpacked')
+    } finally {
+      await run.end()
+    }
+  })
+
+  it('leaves nothing at the service that is not whole, and sends it once after a kill', async () => {
+    const run = await Run.start()
+    try {
+      await run.plain('cp -a ../src F; head -c 2000000 /dev/urandom > F/large')
+      const first = await run.mount(...UNSENT)
+      await first.sh('cp -a ../plain/F .')
+      await first.leave()
+      const stored = await run.service.list()
+      const drive = await run.mount(...UNSENT)
+      const act = (): void => {
+        drive.process.kill('SIGKILL')
+      }
+      const match = { method: 'POST', path: /upload/ }
+      run.service.proxy.add({ match, times: 1, fault: { at: { moment: 'sending', act } } })
+      await run.plain('echo new > F/f1')
+      await drive.sh('echo new > F/f1')
+      await execa(process.execPath, [PROGRAM, 'sync', drive.path], { reject: false })
+      expect(await died(drive)).toBe(true)
+      await drive.kill()
+      expect(await run.service.list()).toEqual(stored)
+      const after = await run.mount(...UNSENT)
+      await run.compare('plain/F', 'drive/F')
+      await after.leave()
+      expect(run.service.uploads()).toHaveLength(2)
+      expect(await run.service.list()).toHaveLength(1)
       await unpackFolder(run.service, 'F', join(run.dir, 'unpacked'))
       await run.compare('plain/F', 'unpacked')
     } finally {

@@ -156,7 +156,7 @@ describe.runIf(canMount())('moves between folders and the root', () => {
     expect((await drive.fails('mv A/sub S')).stderr).toContain('not permitted')
     expect((await drive.fails('mv A/l .')).stderr).toContain('not permitted')
     const moves = 'mv A/sub B/; mv A/l B/l; mv A/f1 A/f2 .; mv r1 A/; mv B/in A/'
-    const traced = ['-f', '-e', 'trace=/rename,/unlink,copy_file_range', 'bash', '-ec', moves]
+    const traced = ['-f', '-e', 'trace=/rename,/unlink,copy_file_range', 'sh', '-ec', moves]
     const { stderr } = await execa('strace', traced, { cwd: drive.path })
     expect(stderr).toContain('renameat2')
     expect(stderr).not.toMatch(/EXDEV|copy_file_range|unlink/)

@@ -50,6 +50,23 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
     await drive.leave()
   })
 
+  it.each(['is closed', 'is left by a kill of the drive'])(
+    'is stored when it %s, also when its folder was found to have nothing else',
+    async (how) => {
+      drive = await bench.mount(...QUICK)
+      // The program closes its copy of the descriptor when it ends; the group has its own.
+      const group = 'mkdir F; exec 4<&0; (/bin/echo 1; read <&4) > F/only'
+      const writer = execa('bash', ['-c', group], { cwd: drive.path, reject: false })
+      await expect.poll(() => drive.sh('cat F/only || true'), LONG).toBe('1\n')
+      await bench.bagfs(['sync', bench.mountpoint])
+      if (how !== 'is closed') await drive.kill()
+      writer.stdin.write('\n')
+      await writer
+      if (how !== 'is closed') drive = await bench.mount(...QUICK)
+      await expect.poll(stored, LONG).toBe('1')
+    },
+  )
+
   it('gives its room back exactly, unlinked, cut, or written while the folder is stored', async () => {
     drive = await bench.mount(...QUICK)
     await drive.sh('mkdir w; echo kept > w/kept')
@@ -91,7 +108,7 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
       for (const file of open.splice(0)) file.end()
     })
 
-    const inDrive = (): Buffer => readFileSync(join(drive.path, 'F/large'))
+    const inDrive = (folder = 'F'): Buffer => readFileSync(join(drive.path, folder, 'large'))
     const openNow = async (path: string, flags: string): Promise<OpenFile> => {
       const file = await OpenFile.open(join(drive.path, path), flags)
       open.push(file)
@@ -117,10 +134,10 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
       return content
     }
     /** What the service has of the large file, once it has the other one as it is now. */
-    const storedWith = async (other: string): Promise<Buffer> => {
+    const storedWith = async (other: string, folder = 'F'): Promise<Buffer> => {
       const unpacked = join(bench.dir, 'unpacked')
       const storedOther = async (): Promise<string> => {
-        await unpackFolder(bench.service, 'F', unpacked).catch(() => undefined)
+        await unpackFolder(bench.service, folder, unpacked).catch(() => undefined)
         return readFileSync(join(unpacked, 'other'), 'utf8')
       }
       await expect.poll(() => storedOther().catch(String), LONG).toBe(`${other}\n`)
@@ -149,18 +166,23 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
     it.each(['no.step', 'folder.split', 'folder.repeated', 'folder.packed', 'upload.answered'])(
       'is as it was closed when the drive is killed at %s',
       async (step) => {
-        drive = await bench.mountKilledAt(step, ...RESTING)
+        drive = await bench.mountKilledAt(step, '--folder-settle', '1h')
         await change()
         const unclosed = await openNow('F/made', 'os.O_CREAT | os.O_WRONLY')
         await unclosed.write('of a file that was renamed')
         await drive.sh('mv F/made F/renamed')
-        if (step !== 'no.step') await drive.ended()
+        const folder = step === 'no.step' ? 'F' : 'G'
+        if (step !== 'no.step') {
+          // A new name lets the folder be packed at once, and closes nothing.
+          await drive.sh('mv F G').catch(() => undefined)
+          await drive.ended()
+        }
         await drive.kill()
         drive = await bench.mount(...RESTING)
-        expect(inDrive().equals(closed)).toBe(true)
-        expect(await drive.sh('cat F/renamed')).toBe('of a file that was renamed')
+        expect(inDrive(folder).equals(closed)).toBe(true)
+        expect(await drive.sh(`cat ${folder}/renamed`)).toBe('of a file that was renamed')
         await drive.leave()
-        expect((await storedWith('a')).equals(closed)).toBe(true)
+        expect((await storedWith('a', folder)).equals(closed)).toBe(true)
       },
     )
 

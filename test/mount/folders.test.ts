@@ -59,12 +59,13 @@ describe.runIf(canMount())('folders of a mounted drive', () => {
       .map(({ name }) => name ?? '')
 
   it('a new folder with files is one upload, byte for byte', async () => {
-    await mount()
+    await mount('--folder-settle', '1h')
     await drive.sh(
       'mkdir F; mkdir -p F/a/b; for i in $(seq 50); do echo $i > F/a/f$i; done; echo deep > F/a/b/x; ln -s a/f1 F/link; chmod 750 F/a/f1',
     )
     await drive.sh('cp -a F ../outside/plain')
-    await expect.poll(uploadedFolders, { timeout: 10_000 }).toHaveLength(1)
+    expect(await bench.bagfs(['sync', drive.path])).toMatchObject({ code: 0 })
+    expect(uploadedFolders()).toHaveLength(1)
     const target = await unpacked('F')
     await drive.sh(`diff -r --no-dereference ../outside/plain ${target}`)
     expect(await drive.sh(`stat -c %a ${target}/a/f1; readlink ${target}/link`)).toBe('750\na/f1\n')
@@ -123,6 +124,19 @@ describe.runIf(canMount())('folders of a mounted drive', () => {
     expect(await drive.sh('find F | sort; cat F/a F/e F/m/new')).toBe(
       'F\nF/a\nF/d\nF/e\nF/m\nF/m/new\na\nmore\nc\nnew\n',
     )
+  })
+
+  it('lists what user.bagfs attributes it has, and takes the kind that it is before it is stored', async () => {
+    await mount('--folder-settle', '1h')
+    await drive.sh('mkdir F; echo x > F/x')
+    const names = (path: string): Promise<string> =>
+      drive.sh(`getfattr ${path} | grep ^user | sort | tr '\\n' ' '`)
+    expect(await names('F')).toBe('user.bagfs.description user.bagfs.kind user.bagfs.state ')
+    expect(await names('F/x || true')).toBe('')
+    await drive.sh('setfattr -n user.bagfs.kind -v folder F')
+    expect((await drive.fails('setfattr -n user.bagfs.kind -v file F')).stderr).toContain('busy')
+    await bench.bagfs(['sync', join(bench.mountpoint, 'F')])
+    expect(await names('F')).toContain('user.bagfs.bag_id ')
   })
 
   it('an empty folder stays here, and rm -rf of a stored one is one DELETE', async () => {

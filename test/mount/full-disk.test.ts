@@ -189,4 +189,28 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
       await next.leave()
     },
   )
+
+  it('lets a changed folder that only the service has go straight there', async () => {
+    mkdirSync(join(bench.dir, 'plain'))
+    const plain = (command: string) =>
+      execa('bash', ['-ec', command], { cwd: join(bench.dir, 'plain') })
+    await plain(`mkdir F; head -c ${10 * MEBIBYTE} /dev/urandom > F/large.jpg; echo old > F/small`)
+    const first = await bench.mount()
+    await first.sh('cp -a ../plain/F .')
+    await first.leave()
+    await execa('bash', ['-ec', 'rm -r $(find state -type d -name cache)'], { cwd: bench.dir })
+    const drive = await bench.mount('--folder-settle', '1h')
+    expect(await drive.sh('ls F')).toBe('large.jpg\nsmall\n')
+    const filler = join(bench.stateDir, 'filler')
+    writeFileSync(filler, Buffer.alloc(12 * MEBIBYTE))
+    await plain('echo new > F/small')
+    await drive.sh('echo new > F/small')
+    expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
+    await expect.poll(() => drive.log).toContain('goes straight to the service')
+    expect(bench.service.uploads()).toHaveLength(2)
+    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+    await unpackFolder(bench.service, 'F', join(bench.dir, 'unpacked'))
+    await execa('diff', ['-r', 'plain/F', 'unpacked'], { cwd: bench.dir })
+    await drive.leave()
+  })
 })

@@ -1,11 +1,23 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { FileRecordWire } from '../../src/service/wire.ts'
-import { canMount } from '../support/fuse.ts'
+import { canActAsOther, canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
+import { asOther, OTHER_UID } from '../support/other-user.ts'
+import { PROGRAM } from '../support/service-process.ts'
 
 const UPLOAD = { method: 'POST', path: /upload/ }
 const LONG = { timeout: 40_000, interval: 100 }
@@ -91,7 +103,7 @@ describe.runIf(canMount())('a signal', () => {
     await drive.sh('for i in 1 2 3 4 5 6; do echo $i > $i.txt; done')
     await drive.leave()
     expect(Object.keys(await bench.service.contents())).toHaveLength(6)
-    expect(drive.log).toContain('Leaving: ')
+    await expect.poll(() => drive.log).toContain('Leaving: ')
   })
 
   it('given twice leaves at once, says what waits, and the next mount sends it', async () => {
@@ -108,7 +120,7 @@ describe.runIf(canMount())('a signal', () => {
       }, LONG)
       .not.toBe(null)
     expect(drive.isMounted).toBe(false)
-    expect(drive.log).toContain('changes wait in the outbox')
+    await expect.poll(() => drive.log).toContain('changes wait in the outbox')
     heal()
     const next = await bench.mount()
     expect(await next.sh('cat file.txt')).toBe('kept\n')
@@ -127,6 +139,11 @@ describe.runIf(canMount())('a signal', () => {
   })
 })
 
+/** Runs a command of the system that knows nothing of bagfs. */
+async function outside(command: string): Promise<void> {
+  await execa('bash', ['-c', command], { timeout: 20_000 })
+}
+
 describe.runIf(canMount())('bagfs umount', () => {
   it('returns when the drive has let go of everything: it can be mounted again at once', async () => {
     await bench.close()
@@ -144,7 +161,8 @@ describe.runIf(canMount())('bagfs umount', () => {
 
   it('waits until the service has everything', async () => {
     const drive = await bench.mount('--write-back')
-    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 1_500 } })
+    // Longer than the command takes to start on a busy machine.
+    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 6_000 } })
     await drive.sh('echo waited for > file.txt')
     const outcome = await bench.bagfs(['umount', bench.mountpoint])
     expect(outcome.code).toBe(0)
@@ -215,6 +233,21 @@ describe.runIf(canMount())('bagfs umount', () => {
     expect(await drive.ended()).toBe(0)
   })
 
+  it.runIf(canActAsOther())('is refused to another user, and the drive goes on', async () => {
+    const drive = await bench.mount('--allow-other')
+    chmodSync(bench.dir, 0o755)
+    const theirs = join(bench.dir, 'theirs')
+    mkdirSync(theirs)
+    chownSync(theirs, OTHER_UID, OTHER_UID)
+    const command = `${process.execPath} ${resolve(PROGRAM)} umount ${bench.mountpoint}`
+    const refused = await asOther(command, { env: { XDG_RUNTIME_DIR: theirs } })
+    expect(refused).toEqual({
+      code: 3,
+      said: `bagfs: The drive at ${bench.mountpoint} belongs to another user.\n  That user or root can unmount it.`,
+    })
+    expect(await drive.sh('ls')).toBe('')
+  })
+
   it('is refused while a program uses the drive, and the drive goes on', async () => {
     await bench.service.upload('a.txt', 'a\n')
     const drive = await bench.mount()
@@ -231,21 +264,55 @@ describe.runIf(canMount())('bagfs umount', () => {
     await using
   })
 
+  it('leaves a drive alone that was mounted there when this one was taken away', async () => {
+    const first = await bench.mount()
+    await expect.poll(() => first.log).toContain('Mounted at')
+    first.signal('SIGSTOP')
+    await outside(`fusermount -u ${bench.mountpoint}`)
+    const second = await bench.mountAnother()
+    first.signal('SIGCONT')
+    expect(await first.ended()).toBe(0)
+    expect(second.isMounted).toBe(true)
+    expect(await second.sh('echo here > here.txt; cat here.txt')).toBe('here\n')
+    expect(await bench.bagfs(['status', bench.mountpoint])).toMatchObject({ code: 0 })
+  })
+
   it('says plainly that there is no drive', async () => {
     const outcome = await bench.bagfs(['umount', bench.mountpoint])
     expect(outcome.code).toBe(2)
     expect(outcome.stderr).toMatch(/^bagfs: .* has no bagfs drive on it\.$/)
   })
 
-  it('is what fusermount does as well: the drive notices and ends', async () => {
-    const drive = await bench.mount('--write-back')
-    await drive.sh('echo sent > file.txt')
-    await bench.bagfs(['--version'])
-    const { execa } = await import('execa')
-    await execa('fusermount', ['-u', bench.mountpoint])
-    expect(await drive.ended()).toBe(0)
-    expect(await bench.service.contents()).toEqual({ 'file.txt': 'sent\n' })
-  })
+  it.each(['fusermount -u', 'umount', 'umount -f', 'umount -l'])(
+    'is what %s does as well: the drive notices, sends what waits and ends',
+    async (command) => {
+      const drive = await bench.mount('--write-back')
+      await drive.sh('echo sent > file.txt')
+      await outside(`${command} ${bench.mountpoint}`)
+      expect(await drive.ended()).toBe(0)
+      expect(await bench.service.contents()).toEqual({ 'file.txt': 'sent\n' })
+      expect((await bench.bagfs(['status'])).stderr).toBe('No drive is mounted.')
+    },
+  )
+
+  it.each(['umount -f', 'umount -l', 'fusermount -uz'])(
+    'is what %s does as well while a program writes: what it had written is sent',
+    async (command) => {
+      const drive = await bench.mount('--write-back')
+      await expect.poll(() => drive.log).toContain('Mounted at')
+      const go = join(bench.dir, 'go')
+      await outside(`mkfifo ${go}`)
+      const writing = drive.sh(`exec 3> open.txt; echo begun >&3; read -r < ${go}`)
+      await expect.poll(() => drive.sh('cat open.txt || true'), LONG).toBe('begun\n')
+      // `-f` says that the mount is in use, and cuts it off all the same.
+      await outside(`${command} ${bench.mountpoint} || true`)
+      expect(await drive.ended()).toBe(0)
+      expect(drive.isMounted).toBe(false)
+      expect(await bench.service.contents()).toEqual({ 'open.txt': 'begun\n' })
+      await outside(`echo > ${go}`)
+      await writing.catch(() => undefined)
+    },
+  )
 })
 
 describe.runIf(canMount())('bagfs mount', () => {
@@ -257,6 +324,20 @@ describe.runIf(canMount())('bagfs mount', () => {
     const { execa } = await import('execa')
     expect((await execa('cat', [join(bench.mountpoint, 'a.txt')])).stdout).toBe('a')
     expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+  })
+
+  it('in the background names its log when the process of the drive ends before it answers', async () => {
+    const ends = join(bench.dir, 'ends.cjs')
+    writeFileSync(ends, "if (process.argv.includes('drive-process')) process.exit(9)")
+    const { service, mountpoint, stateDir } = bench
+    const outcome = await bench.bagfs(
+      ['mount', mountpoint, '--url', service.proxy.url, '--state-dir', stateDir],
+      { env: { BAGFS_TOKEN: service.token, NODE_OPTIONS: `--require=${ends}` } },
+    )
+    expect(outcome.code).toBe(1)
+    const [said, hint = ''] = outcome.stderr.split('\n')
+    expect(said).toBe('bagfs: The drive ended with exit code 9 before it was ready.')
+    expect(existsSync(hint.replace('  Its log tells more: ', ''))).toBe(true)
   })
 
   it('through a symbolic link is found through it again, alive or dead', async () => {

@@ -65,7 +65,7 @@ describe.runIf(canMount())('a failure that close could not report', () => {
     expect([called, app, separator]).toEqual(['called', '--app-name=bagfs', '--'])
     expect(title).toBe('Not stored: report.txt')
     expect(body).toMatch(
-      /^failed: Uploading "report\.txt" failed: .*No &lt;such&gt; names &amp; so on\. .*\(waits for you\)$/,
+      /^failed: Uploading "report\.txt" failed: .*No &lt;such&gt; names &amp; so on .*\(waits for you\)$/,
     )
     // What changes beside it tells nobody again.
     bench.service.proxy.clear()

@@ -1,6 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { deferred } from '../../src/domain/deferred.ts'
+import type { FileRecordWire } from '../../src/service/wire.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 
@@ -54,6 +58,33 @@ describe.runIf(canMount())('reading a mounted drive', () => {
     await expect.poll(() => drive.sh('ls'), { timeout: 5_000 }).toBe('new.txt\n')
     await bench.service.delete(bagId)
     await expect.poll(() => drive.sh('ls'), { timeout: 5_000 }).toBe('')
+  })
+
+  it('is not fooled by sizes that were told before better ones were learned', async () => {
+    const bags: FileRecordWire[] = []
+    await bench.close()
+    bench = await Bench.start({ extraRecords: () => bags })
+    const names = Array.from({ length: 13 }, (_, index) => String.fromCharCode(97 + index))
+    for (const filename of names) {
+      const bag_id = await bench.service.upload(`plain ${filename}`, `all of ${filename}\n`)
+      bags.push({ filename, bag_id, size: 1, uploaded_at: 1, description: '' })
+    }
+    const mayPass = deferred()
+    const match = { method: 'GET', path: /download/ }
+    bench.service.proxy.add({ match, fault: { before: () => mayPass.promise } })
+    const drive = await bench.mount()
+    const told = join(bench.dir, 'told')
+    const learned = join(bench.dir, 'learned')
+    const read = drive.sh(`stat -c %s ?; touch ${told}; until [ -e ${learned} ]; do :; done; cat ?`)
+    const fast = { interval: 5 }
+    await expect.poll(() => existsSync(told), fast).toBe(true)
+    mayPass.resolve()
+    const downloads = (): number =>
+      bench.service.events.filter(({ path }) => path.includes('/download/')).length
+    await expect.poll(downloads, fast).toBeGreaterThanOrEqual(names.length)
+    writeFileSync(learned, '')
+    const contents = names.map((name) => `all of ${name}\n`).join('')
+    expect(await read).toBe('1\n'.repeat(names.length) + contents)
   })
 
   it('is not fooled by wrong listed sizes', async () => {

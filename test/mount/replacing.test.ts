@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { FaultProxy, SeenRequest } from '../support/fault-proxy.ts'
+import { deferred } from '../../src/domain/deferred.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 import { OpenFile } from '../support/open-file.ts'
@@ -68,6 +70,44 @@ async function prepare(args: readonly string[]): Promise<MountedDrive> {
   return bench.mount('--folder-settle', '100ms', ...args)
 }
 
+/** Looks at the drive until it asks for a listing, and has it. */
+async function anotherListing(drive: MountedDrive): Promise<void> {
+  const { requests } = bench.service.proxy
+  const isListed = ({ path, isOver }: SeenRequest): boolean =>
+    isOver && path.endsWith('/files_list')
+  const before = requests.length
+  const asked = async (): Promise<boolean> => {
+    await drive.sh('ls')
+    return requests.slice(before).some(isListed)
+  }
+  await expect.poll(asked, { timeout: 20_000 }).toBe(true)
+}
+
+/** Uploads wait at the proxy, and pass one by one. */
+class Uploads {
+  readonly #proxy: FaultProxy
+  readonly #waiting: (() => void)[] = []
+  #arrived = 0
+
+  constructor(proxy: FaultProxy) {
+    this.#proxy = proxy
+    const before = (): Promise<void> =>
+      new Promise((resolve) => {
+        this.#arrived += 1
+        this.#waiting.push(resolve)
+      })
+    this.#proxy.add({ match: { method: 'POST' }, fault: { before } })
+  }
+
+  async arrived(count: number): Promise<void> {
+    await expect.poll(() => this.#arrived, { timeout: 20_000 }).toBe(count)
+  }
+
+  pass(): void {
+    this.#waiting.shift()?.()
+  }
+}
+
 /** An unlink of an open file is sent a second later: until then, whatever was to be deleted before is. */
 async function untilLateDeletesAreSent(drive: MountedDrive): Promise<void> {
   await drive.sh('exec 3<last; rm last; exec 3<&-')
@@ -117,6 +157,90 @@ describe.runIf(canMount())('bags that new content takes the place of', () => {
       ({ name }) => `doc-${name}`,
     )
     expect(names).toEqual(['folder', ...docs, ...TARGETS.map(({ name }) => elsewhere(name))].sort())
+  })
+
+  it('go when the content is toggled while it is sent, though the service gives an id a second time', async () => {
+    const drive = await bench.mount('--write-back', '--listing-ttl', '100ms')
+    await drive.sh('echo on >f')
+    expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    const uploads = new Uploads(bench.service.proxy)
+    await drive.sh('ls; echo off >f')
+    await uploads.arrived(1)
+    await drive.sh('echo on >f')
+    uploads.pass()
+    await uploads.arrived(2)
+    await drive.sh('echo off >f')
+    uploads.pass()
+    await uploads.arrived(3)
+    // What it says of the first bag is of its second upload.
+    await anotherListing(drive)
+    uploads.pass()
+    expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    await expect.poll(async () => [...(await stored()).keys()]).toEqual(['f'])
+    expect(await drive.sh('ls; cat f')).toBe('f\noff\n')
+    expect(await bench.service.list()).toHaveLength(1)
+  })
+
+  it.each([
+    ['overwritten', 'echo last >f', ['last\n']],
+    ['toggled once more', 'echo off >f', ['off\n']],
+    ['removed', 'rm f', []],
+  ])(
+    'go when content that is toggled is %s while it is sent, and the drive is killed then',
+    async (_, command, left) => {
+      const args = ['--write-back', '--listing-ttl', '60s', '--listing-lag', '1s']
+      const drive = await bench.mount(...args)
+      for (const content of ['on', 'off']) {
+        await drive.sh(`echo ${content} >f`)
+        expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+      }
+      const sending = deferred()
+      const mayPass = deferred()
+      bench.service.proxy.add({
+        match: { method: 'POST' },
+        times: 1,
+        fault: {
+          before: () => {
+            sending.resolve()
+            return mayPass.promise
+          },
+          at: {
+            moment: 'answered',
+            act: () => {
+              drive.signal('SIGKILL')
+            },
+          },
+        },
+      })
+      await drive.sh('echo on >f')
+      await sending.promise
+      await drive.sh(command)
+      mayPass.resolve()
+      await drive.ended(10_000)
+      await drive.kill()
+      const next = await bench.mount(...args)
+      expect((await bench.bagfs(['sync', next.path])).code).toBe(0)
+      const records = await bench.service.list()
+      const contents = records.map(({ bag_id }) => bench.service.content(bag_id))
+      expect((await Promise.all(contents)).map(String)).toEqual(left)
+      expect(await next.sh('cat * 2>/dev/null || true')).toBe(left.join(''))
+    },
+  )
+
+  it('go when the content is toggled within the age of one listing', async () => {
+    const drive = await bench.mount('--listing-ttl', '2s')
+    await drive.sh('echo on >f')
+    await anotherListing(drive)
+    await drive.sh('echo off >f; echo on >f')
+    const uploads = new Uploads(bench.service.proxy)
+    const closed = drive.sh('echo off >f')
+    await uploads.arrived(1)
+    await anotherListing(drive)
+    uploads.pass()
+    await closed
+    expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    expect(await bench.service.list()).toHaveLength(1)
+    expect(await drive.sh('ls; cat f')).toBe('f\noff\n')
   })
 
   it.each(CASES)(

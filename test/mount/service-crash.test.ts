@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { execa } from 'execa'
@@ -8,19 +7,18 @@ import {
   CrashRun,
   end,
   filesOf,
-  LARGE,
-  LOAD,
   MODES,
   OPERATIONS,
   otherMode,
   runAll,
   runCommands,
-  seededRandom,
+  startLoad,
   type Contents,
   type Mode,
   type Operation,
 } from '../support/crash-run.ts'
 import { canMount } from '../support/fuse.ts'
+import { SEED, seededRandom } from '../support/seed.ts'
 import { TestService } from '../support/mounted-drive.ts'
 import type { MountedDrive } from '../support/mounted-drive.ts'
 import { ServiceProcess } from '../support/service-process.ts'
@@ -213,8 +211,7 @@ describe.runIf(canMount())('a service that is killed', () => {
   }, 300_000)
 
   it('loses nothing at any moment under load, with the drive or without it', async () => {
-    const seed = Number(process.env['BAGFS_SEED'] ?? Date.now() % 1_000_000)
-    const random = seededRandom(seed)
+    const random = seededRandom(SEED)
     const runs = Array.from({ length: 4 }, (_, index) => {
       const mode = MODES[index % 2] ?? 'through'
       const moments = Array.from({ length: 3 }, () => 50 + random() * 900)
@@ -222,7 +219,7 @@ describe.runIf(canMount())('a service that is killed', () => {
       return { title, task: () => killUnderLoad(mode, moments) }
     })
     const failures = await runAll(runs, 4)
-    console.info(`Service killed under load: ${runs.length * 3} kills, BAGFS_SEED=${seed}.`)
+    console.info(`Service killed under load: ${runs.length * 3} kills, BAGFS_SEED=${SEED}.`)
     expect(failures).toEqual([])
   }, 200_000)
 })
@@ -231,23 +228,15 @@ describe.runIf(canMount())('a service that is killed', () => {
 async function killUnderLoad(mode: Mode, moments: readonly number[]): Promise<void> {
   const { run, service } = await start({})
   try {
-    writeFileSync(join(run.dir, 'large'), LARGE)
     const drive = await run.mount(mode)
-    const load = execa('bash', ['-c', LOAD], {
-      cwd: drive.path,
-      env: { LARGE: join(run.dir, 'large') },
-      reject: false,
-      timeout: 60_000,
-      killSignal: 'SIGKILL',
-    })
+    const loadEnd = await startLoad(run, drive)
     for (const [index, afterMs] of moments.entries()) {
       await setTimeout(afterMs)
       expect(service.kill()).toBe(true)
       if (index === moments.length - 1) await drive.kill()
       await service.restart()
     }
-    const { stdout, timedOut } = await load
-    expect(timedOut).toBe(false)
+    const stdout = await loadEnd()
     const again = await run.mount(otherMode(mode))
     await expect.poll(() => run.unfinished(), BACK).toEqual([])
     await end(again)

@@ -119,7 +119,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect((await jsonOf(drive)).outbox).toMatchObject([
       { name: 'a.txt', bytes: 9, state: words, failure: { code: 'rejected', waitsForUser: true } },
     ])
-    expect(drive.log).toContain(words)
+    await expect.poll(() => drive.log).toContain(words)
     const status = await bagfs('status', bench.mountpoint)
     expect(status).toMatchObject({ code: 1 })
     expect(status.stdout).toContain('1 failed and waits for you (bagfs outbox)')
@@ -128,7 +128,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await drive.sh('cat .bagfs/outbox/a.txt')).toBe('precious\n')
     const synced = await bagfs('sync', join(bench.mountpoint, 'a.txt'))
     expect(synced).toMatchObject({ code: 1 })
-    expect(synced.stderr).toContain('No such files here.')
+    expect(synced.stderr).toContain('No such files here (status 422)')
     clear()
     await bagfs('outbox', 'retry', 'a.txt', '--mountpoint', bench.mountpoint)
     await expect
@@ -307,6 +307,81 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await bench.service.contents()).toEqual({ 'a.txt': 'one\n', 'b.txt': 'two\n' })
     expect(await bagfs('sync')).toMatchObject({ code: 0 })
     expect(await bagfs('sync', bench.dir)).toMatchObject({ code: 2 })
+  })
+
+  it('tells of a drive that was killed, what waits in it and what to do, until it is mounted again', async () => {
+    const drive = await mount('--write-back')
+    const heal = bench.service.proxy.add({ match: UPLOAD, fault: UNAVAILABLE })
+    await drive.sh('echo one > a.txt; echo two > b.txt')
+    drive.signal('SIGKILL')
+    await drive.ended()
+    const told = await bagfs('status')
+    expect(told).toMatchObject({ code: 1, stderr: '' })
+    expect(told.stdout).toContain(
+      `Drive:    ${bench.mountpoint} (its process ended without leaving)`,
+    )
+    expect(told.stdout).toContain('Outbox:   2 changes wait (8 B)')
+    expect(told.stdout).toMatch(/^ {2}a\.txt {2}4 B {2}/m)
+    expect(told.stdout).toContain(`To do:    bagfs umount ${bench.mountpoint}, then mount it again`)
+    expect(await bagfs('status', bench.mountpoint)).toEqual(told)
+    const asJson = await bagfs('status', '--json')
+    expect(asJson).toEqual({ code: 1, stdout: '[]', stderr: told.stdout })
+    expect(await bagfs('sync')).toEqual({ code: 1, stdout: '', stderr: told.stdout })
+    await drive.kill()
+    const taken = await bagfs('status')
+    expect(taken.code).toBe(1)
+    expect(taken.stdout).toContain('To do:    mount it again')
+    await bench.mountElsewhere()
+    const { stdout } = await bagfs('status')
+    expect(stdout.match(/^Drive: +\S+/gm)).toEqual([`Drive:    ${bench.dir}/elsewhere`])
+    expect(await bagfs('umount', bench.mountpoint)).toMatchObject({ code: 2 })
+    heal()
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+  })
+
+  it('tells of a drive that was killed also when nothing waits in it, as long as it has a mount', async () => {
+    const drive = await mount()
+    drive.signal('SIGKILL')
+    await drive.ended()
+    const told = await bagfs('status')
+    expect(told.code).toBe(1)
+    expect(told.stdout).toContain('Outbox:   empty: everything is stored.')
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+    await drive.kill()
+    expect(await bagfs('status')).toEqual({ code: 0, stdout: '', stderr: 'No drive is mounted.' })
+  })
+
+  it('says in sync that there is no such file, and takes one whose delete waits', async () => {
+    const drive = await mount('--write-back')
+    await drive.sh('echo one > a.txt; mkdir docs; echo one > docs/b.txt')
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+    for (const name of ['nosuch', 'docs/nosuch', 'nosuch/a.txt', 'a.txt/x', 'a.txt/x/y']) {
+      const path = join(bench.mountpoint, name)
+      const missing = await bagfs('sync', path)
+      expect(missing).toMatchObject({ code: 4, stderr: `bagfs: ${path} does not exist.` })
+    }
+    const heal = bench.service.proxy.add({ match: { method: 'DELETE' }, fault: UNAVAILABLE })
+    await drive.sh('rm a.txt')
+    const failing = await bagfs('sync', join(bench.mountpoint, 'a.txt'))
+    expect(failing.stderr).toMatch(/^bagfs: a\.txt: failed: Deleting bag/)
+    expect(failing.code).toBe(1)
+    heal()
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+    expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['docs'])
+  })
+
+  it('fails in sync, with the reason, while an old bag cannot be deleted', async () => {
+    const drive = await mount()
+    await drive.sh('echo one > a.txt')
+    const refused = { answer: { status: 422, body: '{"detail":"not today"}' } }
+    const heal = bench.service.proxy.add({ match: { method: 'DELETE' }, fault: refused })
+    await drive.sh('echo two > a.txt')
+    const failed = await bagfs('sync', bench.mountpoint)
+    expect(failed).toMatchObject({ code: 1 })
+    expect(failed.stderr).toMatch(/a\.txt: .*not today/)
+    heal()
+    expect(await bagfs('sync', bench.mountpoint)).toMatchObject({ code: 0 })
+    expect(await bench.service.contents()).toEqual({ 'a.txt': 'two\n' })
   })
 
   it('sends held steps of a save when sync asks for them', async () => {

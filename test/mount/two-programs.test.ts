@@ -3,8 +3,10 @@ import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { driveStatus } from '../../src/control/protocol.ts'
 import { canMount } from '../support/fuse.ts'
-import { Bench } from '../support/mounted-drive.ts'
+import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+import { OpenFile } from '../support/open-file.ts'
 
 const SLOWLY = { timeout: 15_000, interval: 50 }
 
@@ -35,6 +37,49 @@ describe.runIf(canMount())('one file of the root that two programs append to', (
       expect(await drive.sh('cat log')).toBe(`${stored.join('\n')}\n`)
     },
   )
+})
+
+describe.runIf(canMount())('a file of the root that three programs append to', () => {
+  const files: OpenFile[] = []
+  afterEach(() => {
+    for (const file of files.splice(0)) file.end()
+  })
+
+  async function append(drive: MountedDrive, text: string): Promise<OpenFile> {
+    const file = await OpenFile.open(`${drive.path}/log`, 'os.O_WRONLY | os.O_APPEND | os.O_CREAT')
+    files.push(file)
+    expect(await file.write(text)).toBe(`ok ${text.length}`)
+    return file
+  }
+
+  async function untilPromised(drive: MountedDrive, bytes: number): Promise<void> {
+    const waiting = async (): Promise<readonly unknown[]> =>
+      driveStatus.parse(JSON.parse(await drive.sh('cat .bagfs/status.json'))).outbox
+    await expect.poll(waiting).toMatchObject([{ name: 'log', bytes }])
+  }
+
+  it('is stored when its close says so, also when others have closed it meanwhile', async () => {
+    const { proxy } = bench.service
+    const match = { method: 'POST', path: /upload$/ }
+    let goOn = (): void => undefined
+    const gate = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    proxy.add({ match, times: 1, fault: { before: () => gate } })
+    proxy.add({
+      match,
+      fault: { answer: { status: 422, body: '{"detail":"refused by the test"}' } },
+    })
+    const drive = await bench.mount()
+    const closed: Promise<string>[] = []
+    for (const [index, text] of ['one,', 'two,', 'three,', 'four,'].entries()) {
+      closed.push((await append(drive, text)).close())
+      await untilPromised(drive, [4, 8, 14, 19][index] ?? 0)
+    }
+    goOn()
+    expect(await Promise.all(closed)).toEqual(['ok None', 'EIO', 'EIO', 'EIO'])
+    expect((await bench.service.contentOf('log')).toString()).toBe('one,')
+  })
 })
 
 describe.runIf(canMount())('a program that begins while another one writes', () => {

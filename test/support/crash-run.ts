@@ -1,7 +1,9 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { execa } from 'execa'
 import { expect } from 'vitest'
 import { parseIntent } from '../../src/outbox/intent-file.ts'
 import { isToSend } from '../../src/intents/rules.ts'
@@ -16,6 +18,8 @@ export interface Operation {
   readonly commands: readonly string[]
   /** One more than commands. */
   readonly states: readonly Contents[]
+  /** Content comes back, so that bag ids do: one name is uploaded several times, and in mode back not always as often. */
+  readonly isToggled?: true
 }
 
 const SETTINGS = ['--listing-ttl', '60s', '--listing-lag', '2s', '--folder-settle', '300ms']
@@ -68,6 +72,13 @@ export const OPERATIONS: readonly Operation[] = [
     states: [{ doc: 'old', taken: 'first' }, { taken: 'old' }],
   },
 ]
+
+export const TOGGLE: Operation = {
+  title: 'toggle',
+  commands: ['off', 'on', 'off'].map((content) => `/usr/bin/printf ${content} > doc`),
+  states: ['on', 'off', 'on', 'off'].map((doc) => ({ doc })),
+  isToggled: true,
+}
 
 export const MODES = ['through', 'back'] as const
 export type Mode = (typeof MODES)[number]
@@ -191,9 +202,9 @@ export async function runAll(
   return failures
 }
 
-export const LARGE = Buffer.alloc(300_000, 'large ')
+const LARGE = Buffer.alloc(300_000, 'large ')
 /** Writes until the drive is dead: tells what it tries and what was acknowledged. */
-export const LOAD = `
+const LOAD = `
 i=0
 while stat . > /dev/null; do
   i=$((i + 1))
@@ -202,12 +213,24 @@ while stat . > /dev/null; do
   echo "try large $i"; cp "$LARGE" "large $i" && echo "done large $i"
 done 2> /dev/null`
 
-/** A linear congruential generator, so that a run can be repeated from its seed. */
-export function seededRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
+/** What a load printed to its end; fails when it did not end. */
+type LoadEnd = () => Promise<string>
+
+/** Starts a load in a drive; resolves when it has begun to write, however long the start of a shell takes. */
+export async function startLoad({ dir }: CrashRun, drive: MountedDrive): Promise<LoadEnd> {
+  writeFileSync(join(dir, 'large'), LARGE)
+  const load = execa('bash', ['-c', LOAD], {
+    cwd: drive.path,
+    env: { LARGE: join(dir, 'large') },
+    reject: false,
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  })
+  await once(load.stdout, 'data', { signal: AbortSignal.timeout(30_000) })
+  return async () => {
+    const { stdout, timedOut } = await load
+    expect(timedOut).toBe(false)
+    return stdout
   }
 }
 

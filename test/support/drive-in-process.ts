@@ -1,17 +1,17 @@
 import { join } from 'node:path'
 import { BagCache } from '../../src/content/bag-cache.ts'
-import { CONTENT_PATIENCE, deadlinesOf } from '../../src/cli/open-service.ts'
+import { CONTENT_PATIENCE, deadlinesOf } from '../../src/mount/open-service.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { HandleId, NodeId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
 import { Drive } from '../../src/drive/drive.ts'
-import { InflatedFiles } from '../../src/drive/folder/inflated-files.ts'
-import { ROOT } from '../../src/drive/nodes.ts'
+import { InflatedFiles } from '../../src/drive/folders/inflated-files.ts'
+import { ROOT } from '../../src/drive/tree/nodes.ts'
 import { Listing } from '../../src/namespace/listing.ts'
 import { Outbox } from '../../src/outbox/outbox.ts'
 import { isToSend } from '../../src/intents/rules.ts'
 import { Uploader } from '../../src/outbox/uploader.ts'
-import type { DriveService } from '../../src/service/drive-service.ts'
+import type { StorageService } from '../../src/service/storage-service.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
 import { FactsStore } from '../../src/state/facts-store.ts'
 import { FolderNamesStore } from '../../src/state/folder-names-store.ts'
@@ -33,7 +33,7 @@ export interface DriveLimits {
 }
 
 /** A service with the deadlines that a mount gives it. */
-export function serviceOf({ url, token, limits }: DriveHome): DriveService {
+export function serviceOf({ url, token, limits }: DriveHome): StorageService {
   const base = { clock: systemClock, log: silentLogger }
   const deadlines = limits === undefined ? {} : deadlinesOf(limits.timeoutMs)
   return createHttpService(base, { baseUrl: url, token, retries: 1, ...deadlines })
@@ -101,7 +101,7 @@ export class DriveInProcess {
         facts,
         isShown: (bagId) => later.drive?.shows(bagId) === true,
         folders: {
-          pack: (put, path, signal) => folders().pack(put, path, signal),
+          pack: (put, path, options) => folders().pack(put, path, options),
           committed: (put, bagId) => folders().committed(put, bagId),
         },
       },

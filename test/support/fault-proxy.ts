@@ -2,6 +2,7 @@ import http from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { LaggingListing } from './lagging-listing.ts'
 import { ZippedListing } from './zipped-listing.ts'
+import { seededRandom } from './seed.ts'
 
 /** What goes wrong with a request. Several may be given; each acts where it can. */
 export interface Fault {
@@ -214,15 +215,6 @@ function activate(rule: FaultRule): ActiveRule {
       times -= 1
       return true
     },
-  }
-}
-
-/** A linear congruential generator: plenty for deciding which request is harmed. */
-function seededRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
   }
 }
 

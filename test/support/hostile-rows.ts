@@ -20,8 +20,6 @@ export interface HostileRow {
   readonly onMount?: boolean
   /** It ends at a deadline or at the size of the cache: both are small for it. */
   readonly hasLimits?: boolean
-  /** Only programs that replace something meet it. */
-  readonly onlyReplacing?: boolean
   /** How the program ends: `df`, `cat`, `>`, `rm`, `touch .bags/ID`. An `ls` always succeeds. */
   readonly expects: 'error' | 'success' | 'either'
 }
@@ -179,11 +177,26 @@ const OTHER_BAGS = ['read', 'unread', 'replaced'].flatMap((name): typeof EVERYWH
   ]
 })
 
-/** New content without an old one is as the service said: nothing is deleted for it. */
-const REPLACING: readonly HostileRow[] = [
+/**
+ * The content stays here until a bag that has it was seen. Close of a new file succeeds, unless another upload was
+ * answered with the same id at that moment.
+ */
+const NO_BAGS: typeof EVERYWHERE = [
   { name: 'the id of no bag', answer: { body: '{"bag_id":"0123456789abcdef"}' } },
+  {
+    name: 'the id of no bag for what is stored',
+    answer: { isDone: true, body: '{"bag_id":"0123456789abcdef"}' },
+  },
+]
+
+const NO_IDS: typeof EVERYWHERE = [
   { name: 'a word in place of an id', answer: { body: '{"bag_id":"Internal error"}' } },
-].map((row) => ({ ...row, endpoint: 'upload', expects: 'error', onlyReplacing: true }))
+  { name: 'a path in place of an id', answer: { body: '{"bag_id":"../../etc/passwd"}' } },
+  {
+    name: 'an id of 1 MB',
+    answer: { body: JSON.stringify({ bag_id: 'x'.repeat(MEBIBYTE) }) },
+  },
+]
 
 const DELETES: typeof EVERYWHERE = [
   { name: 'that it did not', answer: { body: '{"success":false}' } },
@@ -214,9 +227,10 @@ export const HOSTILE_ROWS: readonly HostileRow[] = [
     answer: { body: '{"uid":"odd","space_left":5e8,"capacity":1e9}' },
     expects: 'success',
   },
-  ...rowsOf('upload', 'error', EVERYWHERE, UPLOADS, OTHER_BAGS, SILENCES),
-  ...REPLACING,
-  ...rowsOf('folder upload', 'success', EVERYWHERE, UPLOADS, OTHER_BAGS, SILENCES),
+  ...rowsOf('upload', 'error', EVERYWHERE, UPLOADS, OTHER_BAGS, NO_IDS, SILENCES),
+  ...rowsOf('upload', 'either', NO_BAGS),
+  ...rowsOf('folder upload', 'success', EVERYWHERE, UPLOADS, OTHER_BAGS, NO_IDS, SILENCES),
+  ...rowsOf('folder upload', 'success', NO_BAGS),
   ...rowsOf('delete', 'either', EVERYWHERE, DELETES, SILENCES),
   ...rowsOf('add by id', 'error', EVERYWHERE, SILENCES),
   ...rowsOf('download', 'error', EVERYWHERE, SILENCES, DRIPS),

@@ -123,7 +123,7 @@ export class HostileRun {
             success: [`moving ${STORED}`],
             error: [undefined, `moving ${STORED}`],
           }),
-          ...(this.#row.onlyReplacing === true ? [] : [this.#makeFresh()]),
+          this.#makeFresh(),
         ]
       case 'folder upload':
         return [this.#run('folder/file', this.#makeFolder(), same(['new']))]

@@ -108,7 +108,7 @@ export class HostileService {
   }
 
   /** What another client does. Answers the id. */
-  put(name: string, content: string): string {
+  put(name: string, content: string | Buffer): string {
     return this.#store({ name, content: Buffer.from(content), description: '' }).id
   }
 

@@ -27,13 +27,19 @@ export class LaggingListing {
   }
 
   async answer(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    const body = await this.body(request)
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+  }
+
+  /** What the service answers now, as JSON. */
+  async body({ headers }: Pick<http.IncomingMessage, 'headers'>): Promise<string> {
     // What was there before the first change was there all the time.
     if (this.#snapshots.length === 0) {
-      this.#snapshots.push(await this.#look(request.headers.authorization, 0))
+      this.#snapshots.push(await this.#look(headers.authorization, 0))
     }
     const known = this.#snapshots.filter(({ atMs }) => atMs <= Date.now() - this.#lagMs)
     const { body } = known.at(-1) ?? this.#snapshots[0] ?? { body: '[]' }
-    response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+    return body
   }
 
   async #look(authorization: string | undefined, atMs: number): Promise<Snapshot> {

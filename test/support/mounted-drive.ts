@@ -247,7 +247,7 @@ export class MountedDrive {
     await this.ended()
   }
 
-  signal(signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): void {
+  signal(signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
     this.process.kill(signal)
   }
 
@@ -366,6 +366,30 @@ export class Bench {
     const drive = await MountedDrive.mount(
       { url: service.proxy.url, token: service.token },
       { mountpoint: join(dir, 'other-drive'), stateDir: join(dir, 'other-state') },
+      args,
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
+  /** As `mountOther`, on the path of `mount`. */
+  async mountAnother(...args: readonly string[]): Promise<MountedDrive> {
+    const { service, dir, mountpoint } = this
+    const drive = await MountedDrive.mount(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint, stateDir: join(dir, 'other-state') },
+      args,
+    )
+    this.#drives.push(drive)
+    return drive
+  }
+
+  /** As `mount`, on another path. */
+  async mountElsewhere(...args: readonly string[]): Promise<MountedDrive> {
+    const { service, dir, stateDir } = this
+    const drive = await MountedDrive.mount(
+      { url: service.proxy.url, token: service.token },
+      { mountpoint: join(dir, 'elsewhere'), stateDir },
       args,
     )
     this.#drives.push(drive)

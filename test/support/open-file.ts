@@ -1,7 +1,7 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { createInterface } from 'node:readline'
 
-/** Runs one command a line: `w TEXT`, `p OFFSET TEXT`, `t LENGTH`, `r`, `s`, `c`; answers `ok ...` or the errno's name. */
+/** Runs one command a line: `w TEXT`, `p OFFSET TEXT`, `t LENGTH`, `r`, `e`, `s`, `c`; answers `ok ...` or the errno's name. */
 const PROGRAM = `
 import os, sys, errno
 fd = os.open(sys.argv[1], eval(sys.argv[2], {'os': os}))
@@ -15,6 +15,7 @@ for line in sys.stdin:
             print('ok', os.pwrite(fd, text.encode(), int(at)), flush=True)
         elif what == 't': print('ok', os.ftruncate(fd, int(rest)), flush=True)
         elif what == 'r': print('ok', os.pread(fd, 1 << 16, 0).decode(), flush=True)
+        elif what == 'e': print('ok', os.lseek(fd, 0, os.SEEK_END), flush=True)
         elif what == 's': print('ok', os.fsync(fd), flush=True)
         elif what == 'c': print('ok', os.close(fd), flush=True)
     except OSError as error: print(errno.errorcode[error.errno], flush=True)
@@ -51,6 +52,11 @@ export class OpenFile {
 
   async read(): Promise<string> {
     return (await this.#ask('r')).replace(/^ok /, '')
+  }
+
+  /** Goes to the end, where `write` goes on. */
+  async seekEnd(): Promise<string> {
+    return this.#ask('e')
   }
 
   async sync(): Promise<string> {

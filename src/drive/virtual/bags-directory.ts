@@ -3,11 +3,16 @@ import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import { toBagId, type BagId } from '../../domain/ids.ts'
 import type { Listing } from '../../namespace/listing.ts'
-import type { DriveService } from '../../service/drive-service.ts'
-import { fixedDirectory, type MadeDirectory, type MadeEntry, type MadeFile } from './made-entry.ts'
+import type { StorageService } from '../../service/storage-service.ts'
+import {
+  fixedDirectory,
+  type VirtualDirectory,
+  type VirtualEntry,
+  type VirtualFile,
+} from './virtual-entry.ts'
 
 export interface BagsDeps {
-  readonly service: Pick<DriveService, 'addById'>
+  readonly service: Pick<StorageService, 'addById'>
   readonly listing: Listing
   readonly cache: BagCache
   readonly clock: Clock
@@ -21,13 +26,13 @@ const SHOWN_AS_DIRECTORY_MS = 2_000
  * `.bags`: any bag by its id, as the service hands it out (a folder is its zip), also one that is not
  * in the account's listing. Making an id that is not there yet imports it. Lists nothing.
  */
-export class BagsDirectory implements MadeDirectory {
+export class BagsDirectory implements VirtualDirectory {
   readonly kind = 'directory'
   readonly #deps: BagsDeps
   /** Ids asked for, so that one has one node; about 200 bytes for each. */
-  readonly #files = new Map<BagId, MadeFile>()
+  readonly #files = new Map<BagId, VirtualFile>()
   /** Ids just imported by mkdir, with when they become files; each entry removes itself. */
-  readonly #asDirectories = new Map<string, MadeEntry>()
+  readonly #asDirectories = new Map<string, VirtualEntry>()
 
   constructor(deps: BagsDeps) {
     this.#deps = deps
@@ -37,7 +42,7 @@ export class BagsDirectory implements MadeDirectory {
     return []
   }
 
-  find(name: string): MadeEntry | undefined {
+  find(name: string): VirtualEntry | undefined {
     if (!BAG_ID.test(name)) return undefined
     return this.#asDirectories.get(name) ?? this.#file(toBagId(name))
   }
@@ -54,7 +59,7 @@ export class BagsDirectory implements MadeDirectory {
     })
   }
 
-  #file(bagId: BagId): MadeFile {
+  #file(bagId: BagId): VirtualFile {
     let file = this.#files.get(bagId)
     if (file === undefined) {
       file = {

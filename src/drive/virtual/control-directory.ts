@@ -3,8 +3,13 @@ import type { IntentId } from '../../domain/ids.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
 import { encodeName, insertBeforeExtension } from '../../domain/names.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import type { Contents } from '../contents.ts'
-import { fixedDirectory, textFile, type MadeDirectory, type MadeFile } from './made-entry.ts'
+import type { Contents } from '../root/contents.ts'
+import {
+  fixedDirectory,
+  textFile,
+  type VirtualDirectory,
+  type VirtualFile,
+} from './virtual-entry.ts'
 
 export interface ControlDirectoryDeps {
   readonly outbox: Outbox
@@ -15,10 +20,10 @@ export interface ControlDirectoryDeps {
 }
 
 /** `.bagfs`: `status`, `status.json`, and `outbox/` with the content of what waits or failed. */
-export function controlDirectory(deps: ControlDirectoryDeps): MadeDirectory {
+export function controlDirectory(deps: ControlDirectoryDeps): VirtualDirectory {
   const now = (): number => deps.clock.now()
   return fixedDirectory(
-    new Map<string, MadeFile | MadeDirectory>([
+    new Map<string, VirtualFile | VirtualDirectory>([
       ['status', textFile(() => deps.status.text(), now)],
       ['status.json', textFile(() => deps.status.json(), now)],
       ['outbox', new OutboxDirectory(deps)],
@@ -27,11 +32,11 @@ export function controlDirectory(deps: ControlDirectoryDeps): MadeDirectory {
 }
 
 /** Content that the service does not have, each under its name; of several with one name all but the newest with their id. */
-class OutboxDirectory implements MadeDirectory {
+class OutboxDirectory implements VirtualDirectory {
   readonly kind = 'directory'
   readonly #deps: ControlDirectoryDeps
   /** So that a name leads to the same node each time; those that ended go with the next change. */
-  #files = new Map<IntentId, MadeFile>()
+  #files = new Map<IntentId, VirtualFile>()
   #named: { readonly of: readonly Intent[]; readonly byName: ReadonlyMap<string, PutIntent> }
 
   constructor(deps: ControlDirectoryDeps) {
@@ -43,7 +48,7 @@ class OutboxDirectory implements MadeDirectory {
     return [...this.#byName().keys()]
   }
 
-  find(name: string): MadeFile | undefined {
+  find(name: string): VirtualFile | undefined {
     const put = this.#byName().get(name)
     if (put === undefined) return undefined
     let file = this.#files.get(put.id)

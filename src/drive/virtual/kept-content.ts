@@ -1,22 +1,22 @@
 import type { Clock } from '../../domain/clock.ts'
-import type { MadeContent, MadeFile } from './made-entry.ts'
+import type { VirtualContent, VirtualFile } from './virtual-entry.ts'
 
 /** How long a kernel may trust attributes that it was told, and a little more. */
 const TRUSTED_MS = 1_100
-/** Content is made anew for who looks after this. */
+/** Content is made anew for a look after this. */
 const FRESH_MS = 1_000
 /** A reader that does not get to the end holds content back from later looks for this long. */
 const SLOW_READER_MS = 10_000
 
-/** Content with those who use it; it is closed with the last of them. */
+/** Content with a count of its users; it is closed with the last of them. */
 export class SharedContent {
-  readonly content: MadeContent
+  readonly content: VirtualContent
   readonly madeAtMs: number
   #users = 1
   /** Handles that have not read to the end. */
   unread = 0
 
-  constructor(content: MadeContent, madeAtMs: number) {
+  constructor(content: VirtualContent, madeAtMs: number) {
     this.content = content
     this.madeAtMs = madeAtMs
   }
@@ -34,23 +34,23 @@ export class SharedContent {
 
 /**
  * What is known of a made-up file's content. The kernel cuts reads at the size that it last heard,
- * so who opens the file gets the very content whose size was told, as long as that is trusted.
+ * so an open of the file gets the very content whose size was told, as long as that is trusted.
  */
 export class KeptContent {
-  readonly #file: MadeFile
+  readonly #file: VirtualFile
   readonly #clock: Clock
   #kept: SharedContent | undefined
   #toldAtMs = -Infinity
   #cancel: (() => void) | undefined
   #making: Promise<SharedContent> | undefined
 
-  constructor(file: MadeFile, clock: Clock) {
+  constructor(file: VirtualFile, clock: Clock) {
     this.#file = file
     this.#clock = clock
   }
 
   /** For attributes: as fresh as the sizes that were told before allow. */
-  async tell(): Promise<MadeContent> {
+  async tell(): Promise<VirtualContent> {
     const { content } = this.#stillFresh() ?? (await this.#make())
     this.#toldAtMs = this.#clock.now()
     this.#forgetLater()
@@ -58,7 +58,7 @@ export class KeptContent {
   }
 
   /** As `tell`, for finding the file on the way to another call: what was told stays. */
-  async glance(): Promise<MadeContent> {
+  async glance(): Promise<VirtualContent> {
     const told = this.#stillTrusted()
     return told === undefined ? this.tell() : told.content
   }
@@ -98,7 +98,7 @@ export class KeptContent {
     return made
   }
 
-  /** Content of bags holds a descriptor: it is let go of once nobody can have its size in mind. */
+  /** Content of bags holds a descriptor: it is let go of once no kernel can go by its size. */
   #forgetLater(): void {
     this.#cancel?.()
     this.#cancel = this.#clock.after(TRUSTED_MS, () => {

@@ -57,6 +57,12 @@ test("names in the kernel's table of mounts are decoded", () => {
   ])
 })
 
+test("the user of a FUSE mount is read from the kernel's table of mounts", () => {
+  const line =
+    '40 35 0:50 / /mnt rw,nosuid - fuse.bagfs bagfs rw,user_id=1000,group_id=7,allow_other'
+  expect(parseMountinfo(`${line}\n`)).toMatchObject([{ mountpoint: '/mnt', uid: 1000 }])
+})
+
 /** Mounts a FUSE file system that nobody serves; its end makes the mount a dead one. */
 const SILENT_MOUNT = `
 import os, subprocess, sys, time

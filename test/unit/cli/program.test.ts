@@ -8,7 +8,7 @@ import { silentLogger } from '../../../src/domain/logger.ts'
 import type { FileRecordWire } from '../../../src/service/wire.ts'
 import { startLocalService } from '../../../src/local-service/server.ts'
 import type { LocalService } from '../../../src/local-service/server.ts'
-import { rawZip } from '../folder/support.ts'
+import { rawZip } from '../zip/support.ts'
 import { BuiltProgram, firstLine } from './built-program.ts'
 import type { Outcome } from './built-program.ts'
 

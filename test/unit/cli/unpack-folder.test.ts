@@ -10,8 +10,8 @@ import {
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { unpackFolder } from '../../../src/cli/unpack-folder.ts'
-import { rawZip, tempDir } from '../folder/support.ts'
-import type { RawEntry } from '../folder/support.ts'
+import { rawZip, tempDir } from '../zip/support.ts'
+import type { RawEntry } from '../zip/support.ts'
 
 describe('a folder that is unpacked', () => {
   let dir: string

@@ -1,20 +1,12 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { fileNameOf, toBagId } from '../../../src/domain/ids.ts'
-import { ReadPace } from '../../../src/content/read-pace.ts'
-import {
-  bytesOf,
-  cleanUp,
-  id,
-  makeDir,
-  readAll,
-  readSome,
-  setUp,
-  sha256,
-} from './fake-downloads.ts'
+import { ReadDispatcher } from '../../../src/content/read-dispatcher.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, id, makeDir, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -29,7 +21,7 @@ const completePath = (dir: string, bag = A): string =>
 describe('reading', () => {
   it('gives the bytes of a bag that is not here yet, and has it complete afterwards', async () => {
     const { cache, service, dir, facts } = await setUp()
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     const reader = cache.open(A)
     expect(service.requests).toEqual([])
@@ -38,7 +30,7 @@ describe('reading', () => {
     await vi.waitFor(() => {
       expect(cache.isComplete(A)).toBe(true)
     })
-    expect(facts.get(A)).toEqual({ length: 300_000 })
+    expect(facts.get(A)).toEqual({ length: 300_000, isCertain: true })
     reader.close()
     await cache.close()
     expect((await readFile(completePath(dir))).equals(content)).toBe(true)
@@ -47,7 +39,7 @@ describe('reading', () => {
 
   it('returns as soon as its bytes are here, long before the rest', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(MIB)
+    const content = noiseOf(MIB)
     service.contents.set(A, content)
     service.closeGate(100_000)
     const reader = cache.open(A)
@@ -63,7 +55,7 @@ describe('reading', () => {
 
   it('gives fewer bytes only at the end, and none past it', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(1000)
+    const content = noiseOf(1000)
     service.contents.set(A, content)
     const reader = cache.open(A)
     expect(await readSome(reader, 990, 100)).toHaveLength(10)
@@ -76,9 +68,9 @@ describe('reading', () => {
   /** Complete content on a disk of which each read takes so long. */
   const onDisk = async (tookMs: number) => {
     let nowMs = 0
-    const readPace = new ReadPace(() => (nowMs += tookMs))
-    const { cache, service } = await setUp({ readPace })
-    const content = bytesOf(1000)
+    const readDispatcher = new ReadDispatcher(() => (nowMs += tookMs))
+    const { cache, service } = await setUp({ readDispatcher })
+    const content = noiseOf(1000)
     service.contents.set(A, content)
     const reader = cache.open(A)
     await readAll(reader)
@@ -120,7 +112,7 @@ describe('reading', () => {
   it('takes a bag whose id is not 64 hex digits', async () => {
     const { cache, service, dir } = await setUp()
     const odd = toBagId('../../odd id')
-    service.contents.set(odd, bytesOf(10))
+    service.contents.set(odd, noiseOf(10))
     const reader = cache.open(odd)
     expect(await readAll(reader)).toHaveLength(10)
     reader.close()
@@ -131,7 +123,7 @@ describe('reading', () => {
 
   it('makes one download for any number of readers', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(2 * MIB)
+    const content = noiseOf(2 * MIB)
     service.contents.set(A, content)
     const readers = Array.from({ length: 8 }, () => cache.open(A))
     const all = await Promise.all(readers.map((reader) => readAll(reader)))
@@ -142,7 +134,7 @@ describe('reading', () => {
 
   it('knows the length when the head has none, once all is here', async () => {
     const { cache, service } = await setUp({ length: false })
-    service.contents.set(A, bytesOf(200_000))
+    service.contents.set(A, noiseOf(200_000))
     service.closeGate(100_000)
     const reader = cache.open(A)
     const length = reader.length()
@@ -166,7 +158,7 @@ describe('reading', () => {
 
   it('opens no file for a reader of nothing, and closes every file that it opened', async () => {
     const { cache, service } = await setUp()
-    for (const digit of 'abcdef') service.contents.set(id(digit), bytesOf(70_000))
+    for (const digit of 'abcdef') service.contents.set(id(digit), noiseOf(70_000))
     const before = openFiles()
     const readers = ['a', 'b', 'c', 'd', 'e', 'f'].map((digit) => cache.open(id(digit)))
     expect(openFiles()).toBe(before)
@@ -187,14 +179,13 @@ describe('reading', () => {
     reader.close()
     await expect(reader.read(Buffer.alloc(1), 0)).rejects.toMatchObject({ code: 'bad-handle' })
     expect(() => reader.readNow(Buffer.alloc(1), 0)).toThrow(DriveError)
-    expect(reader.completeFd()).toBeUndefined()
     await cache.close()
     expect(() => cache.open(A)).toThrow(DriveError)
   })
 
   it('lets an interrupted reader go, and the others on', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(200_000)
+    const content = noiseOf(200_000)
     service.contents.set(A, content)
     service.closeGate(1000)
     const reader = cache.open(A)
@@ -209,24 +200,9 @@ describe('reading', () => {
     await expect(reader.read(Buffer.alloc(9), 199_000, abort.signal)).resolves.toBe(9)
   })
 
-  it('gives a descriptor of complete content only', async () => {
-    const { cache, service } = await setUp()
-    const content = bytesOf(5000)
-    service.contents.set(A, content)
-    service.closeGate(10)
-    const reader = cache.open(A)
-    await readSome(reader, 0, 10)
-    expect(reader.completeFd()).toBeUndefined()
-    service.openGate()
-    await readAll(reader)
-    const fd = reader.completeFd()
-    expect(fd).toBeTypeOf('number')
-    expect(readFileSync(`/proc/self/fd/${fd ?? -1}`).equals(content)).toBe(true)
-  })
-
   it('keeps private files, marked as a cache', async () => {
     const { cache, service, dir } = await setUp()
-    service.contents.set(A, bytesOf(50))
+    service.contents.set(A, noiseOf(50))
     const reader = cache.open(A)
     await readAll(reader)
     reader.close()
@@ -252,13 +228,13 @@ describe('errors', () => {
       expect(outcome).toMatchObject({ reason: { code: 'gone' } })
     }
     expect(service.requests).toHaveLength(1)
-    service.contents.set(A, bytesOf(10))
+    service.contents.set(A, noiseOf(10))
     expect(await readSome(readers[0] ?? cache.open(A), 0, 10)).toHaveLength(10)
   })
 
   it('of a service that stays away come after the tries that were set', async () => {
     const { cache, service } = await setUp()
-    service.contents.set(A, bytesOf(10))
+    service.contents.set(A, noiseOf(10))
     const away = new DriveError('unavailable', 'Away.')
     service.faults.push(...Array.from({ length: 4 }, () => ({ error: away })))
     const reader = cache.open(A)
@@ -271,7 +247,7 @@ describe('errors', () => {
 describe('after the cache was closed', () => {
   it('whoever still reads hears of it at once, and the service is not asked', async () => {
     const { cache, service } = await setUp()
-    service.contents.set(A, bytesOf(300_000))
+    service.contents.set(A, noiseOf(300_000))
     service.closeGate(100_000)
     const reader = cache.open(A)
     const waiting = expect(readSome(reader, 200_000, 10)).rejects.toMatchObject({
@@ -290,7 +266,7 @@ describe('after the cache was closed', () => {
 describe('leaving early', () => {
   it('stops the download after the grace, and keeps the bytes so far', async () => {
     const { cache, service, clock } = await setUp()
-    const content = bytesOf(MIB)
+    const content = noiseOf(MIB)
     service.contents.set(A, content)
     service.closeGate(500_000)
     const reader = cache.open(A)
@@ -313,7 +289,7 @@ describe('leaving early', () => {
 
   it('goes on when somebody comes back within the grace', async () => {
     const { cache, service, clock } = await setUp()
-    service.contents.set(A, bytesOf(MIB))
+    service.contents.set(A, noiseOf(MIB))
     service.closeGate(500_000)
     const reader = cache.open(A)
     await readSome(reader, 0, 1000)
@@ -329,7 +305,7 @@ describe('leaving early', () => {
 
   it('of a probe stops at once, without the grace', async () => {
     const { cache, service, clock } = await setUp()
-    const content = bytesOf(MIB)
+    const content = noiseOf(MIB)
     service.contents.set(A, content)
     service.closeGate(100_000)
     const head = await cache.head(A, 4096)
@@ -348,7 +324,7 @@ describe('leaving early', () => {
 describe('copying out', () => {
   it('writes the content of a bag that has to come first', async () => {
     const { cache, service, dir } = await setUp()
-    const content = bytesOf(3 * MIB)
+    const content = noiseOf(3 * MIB)
     service.contents.set(A, content)
     const seen: number[] = []
     const target = join(dir, 'copy')
@@ -365,7 +341,7 @@ describe('copying out', () => {
     const { cache, service, dir } = await setUp()
     const target = join(dir, 'copy')
     await writeFile(target, 'mine')
-    service.contents.set(A, bytesOf(10))
+    service.contents.set(A, noiseOf(10))
     await expect(cache.copyTo(A, target)).rejects.toMatchObject({ code: 'exists' })
     await readAll(cache.open(A))
     await expect(cache.copyTo(A, target)).rejects.toMatchObject({ code: 'exists' })
@@ -379,7 +355,7 @@ describe('copying out', () => {
 describe('adopting', () => {
   it('moves a local file in as complete content', async () => {
     const { cache, service, dir } = await setUp()
-    const content = bytesOf(5000)
+    const content = noiseOf(5000)
     const staged = join(dir, 'staged')
     await writeFile(staged, content, { mode: 0o644 })
     await cache.adopt(A, staged, 5000)
@@ -393,7 +369,7 @@ describe('adopting', () => {
 
   it('serves readers of a running download from the file', async () => {
     const { cache, service, dir } = await setUp()
-    const content = bytesOf(5000)
+    const content = noiseOf(5000)
     service.contents.set(A, content)
     service.closeGate(100)
     const reader = cache.open(A)
@@ -411,9 +387,9 @@ describe('adopting', () => {
   it('leaves the file when it is not what was said, or too large', async () => {
     const { cache, dir } = await setUp({ settings: { maxBytes: 1000 } })
     const staged = join(dir, 'staged')
-    await writeFile(staged, bytesOf(500))
+    await writeFile(staged, noiseOf(500))
     await expect(cache.adopt(A, staged, 501)).rejects.toMatchObject({ code: 'invalid' })
-    await writeFile(staged, bytesOf(1001))
+    await writeFile(staged, noiseOf(1001))
     await expect(cache.adopt(A, staged, 1001)).rejects.toMatchObject({ code: 'too-large' })
     await expect(cache.adopt(A, dir, 500)).rejects.toMatchObject({ code: 'invalid' })
     await expect(cache.adopt(A, join(dir, 'none'), 1)).rejects.toMatchObject({ code: 'local-io' })
@@ -437,7 +413,7 @@ describe('opening', () => {
 describe('checking', () => {
   it('takes content with the right sum as complete', async () => {
     const { cache, service, facts } = await setUp()
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     facts.learn(A, { sha256: sha256(content) })
     expect((await readAll(cache.open(A))).equals(content)).toBe(true)
@@ -446,8 +422,8 @@ describe('checking', () => {
 
   it('sets wrong content aside, logs both sums, and gives the right bytes of a second download', async () => {
     const { cache, service, facts, log, dir } = await setUp()
-    const content = bytesOf(300_000)
-    const wrong = bytesOf(300_000, 9)
+    const content = noiseOf(300_000)
+    const wrong = noiseOf(300_000, 9)
     service.contents.set(A, content)
     service.faults.push({ content: wrong })
     facts.learn(A, { sha256: sha256(content), length: 300_000 })
@@ -464,9 +440,9 @@ describe('checking', () => {
 
   it('fails a reader that was given bytes of wrong content', async () => {
     const { cache, service, facts } = await setUp()
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
-    service.faults.push({ content: bytesOf(300_000, 9) })
+    service.faults.push({ content: noiseOf(300_000, 9) })
     facts.learn(A, { sha256: sha256(content) })
     const reader = cache.open(A)
     await readSome(reader, 0, 1000)
@@ -477,9 +453,9 @@ describe('checking', () => {
 
   it('answers corrupt when the second download is wrong too, and tries again later', async () => {
     const { cache, service, facts, dir } = await setUp()
-    const content = bytesOf(1000)
+    const content = noiseOf(1000)
     service.contents.set(A, content)
-    service.faults.push({ content: bytesOf(1000, 8) }, { content: bytesOf(1000, 9) })
+    service.faults.push({ content: noiseOf(1000, 8) }, { content: noiseOf(1000, 9) })
     facts.learn(A, { sha256: sha256(content) })
     const reader = cache.open(A)
     await expect(readSome(reader, 0, 1000)).rejects.toMatchObject({ code: 'corrupt' })
@@ -491,9 +467,9 @@ describe('checking', () => {
   it('keeps the last wrong content only', async () => {
     const { cache, service, facts, dir } = await setUp()
     for (const bag of [A, B]) {
-      service.contents.set(bag, bytesOf(1000))
-      facts.learn(bag, { sha256: sha256(bytesOf(1000)) })
-      service.faults.push({ content: bytesOf(1000, 9) })
+      service.contents.set(bag, noiseOf(1000))
+      facts.learn(bag, { sha256: sha256(noiseOf(1000)) })
+      service.faults.push({ content: noiseOf(1000, 9) })
       await readSome(cache.open(bag), 0, 1000)
     }
     await cache.close()
@@ -503,7 +479,7 @@ describe('checking', () => {
 
   it('checks content that came in pieces', async () => {
     const { cache, service, facts } = await setUp({ announcesRanges: true })
-    const content = bytesOf(9 * MIB)
+    const content = noiseOf(9 * MIB)
     service.contents.set(A, content)
     facts.learn(A, { sha256: sha256(content), length: content.length })
     const reader = cache.open(A)

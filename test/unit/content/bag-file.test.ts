@@ -5,7 +5,8 @@ import { afterEach, expect, it } from 'vitest'
 import { BagFile } from '../../../src/content/bag-file.ts'
 import { CacheLayout } from '../../../src/content/cache-layout.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
-import { bytesOf, cleanUp, id, makeDir } from './fake-downloads.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, id, makeDir } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -15,8 +16,8 @@ const openLayout = async (): Promise<CacheLayout> => CacheLayout.open(await make
 
 it('does not count bytes as here that a drop took while they were written', async () => {
   const file = BagFile.empty(await openLayout(), A, A)
-  await file.write([bytesOf(1000)], 0)
-  const writing = file.write([bytesOf(1000)], 1000)
+  await file.write([noiseOf(1000)], 0)
+  const writing = file.write([noiseOf(1000)], 1000)
   file.dropExcept(0, 0)
   expect(await writing).toBe(0)
   expect(file.ranges.toJSON()).toEqual([])
@@ -26,7 +27,7 @@ it('does not count bytes as here that a drop took while they were written', asyn
 it('does not write down ranges that a drop took meanwhile', async () => {
   const layout = await openLayout()
   const file = BagFile.empty(layout, A, A)
-  await file.write([bytesOf(1000)], 0)
+  await file.write([noiseOf(1000)], 0)
   const saving = file.saveRanges()
   file.dropExcept(0, 0)
   await saving
@@ -41,14 +42,14 @@ it('does not leave ranges of an earlier part beside a new one', async () => {
   await mkdir(dirname(ranges), { recursive: true })
   await writeFile(ranges, JSON.stringify({ bagId: A, ranges: [[0, 10]] }))
   const file = BagFile.empty(layout, A, A)
-  await file.write([bytesOf(10)], 100)
+  await file.write([noiseOf(10)], 100)
   expect(existsSync(ranges)).toBe(false)
   file.close()
 })
 
 it('closes its descriptor only when a write that runs has ended', async () => {
   const file = BagFile.empty(await openLayout(), A, A)
-  const writing = file.write([bytesOf(5000), bytesOf(10)], 0)
+  const writing = file.write([noiseOf(5000), noiseOf(10)], 0)
   file.close()
   expect(await writing).toBe(5010)
   expect(file.fd).toBeUndefined()
@@ -56,7 +57,7 @@ it('closes its descriptor only when a write that runs has ended', async () => {
 
 it('keeps the bytes that are wanted when it drops the others', async () => {
   const file = BagFile.empty(await openLayout(), A, A)
-  const content = bytesOf(5000)
+  const content = noiseOf(5000)
   await file.write([content], 0)
   file.dropExcept(3000, 4000)
   expect(file.ranges.toJSON()).toEqual([[3000, 4000]])

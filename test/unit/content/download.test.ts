@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import { readFile } from 'node:fs/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { bytesOf, cleanUp, id, readAll, readSome, setUp } from './fake-downloads.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, id, readAll, readSome, setUp } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -13,7 +14,7 @@ const lengthOf = (bytes: Uint8Array): number => bytes.length
 describe('a cut download', () => {
   it('resumes where it was, without the reader noticing', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     service.faults.push({ cutAfter: 100_000 }, { cutAfter: 50_000 })
     expect((await readAll(cache.open(A))).equals(content)).toBe(true)
@@ -22,7 +23,7 @@ describe('a cut download', () => {
 
   it('is one that ends cleanly before the length it told, too', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     service.faults.push({ endAfter: 100_000 })
     expect((await readAll(cache.open(A))).equals(content)).toBe(true)
@@ -31,7 +32,7 @@ describe('a cut download', () => {
 
   it('starts again from 0 where ranges are not answered, and passes over what is here', async () => {
     const { cache, service } = await setUp({ ranges: false })
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     service.faults.push({ cutAfter: 100_000 }, { cutAfter: 200_000 })
     expect((await readAll(cache.open(A))).equals(content)).toBe(true)
@@ -40,7 +41,7 @@ describe('a cut download', () => {
 
   it('fails after the tries that were set, when no try brings a byte', async () => {
     const { cache, service } = await setUp()
-    service.contents.set(A, bytesOf(300_000))
+    service.contents.set(A, noiseOf(300_000))
     service.faults.push(
       { cutAfter: 100_000 },
       ...Array.from({ length: 3 }, () => ({ cutAfter: 0 })),
@@ -52,13 +53,13 @@ describe('a cut download', () => {
   })
 
   it.each([
-    ['length', { totalLength: 400_000, content: bytesOf(400_000, 5) }],
-    ['ETag', { etag: '"two"', content: bytesOf(300_000, 5) }],
+    ['length', { totalLength: 400_000, content: noiseOf(400_000, 5) }],
+    ['ETag', { etag: '"two"', content: noiseOf(300_000, 5) }],
   ])('starts over from nothing when the %s changed meanwhile', async (_what, fault) => {
     const { cache, service } = await setUp({ etag: '"one"' })
-    service.contents.set(A, bytesOf(300_000, 5))
+    service.contents.set(A, noiseOf(300_000, 5))
     service.listed.set(A, [300_000, 400_000])
-    service.faults.push({ cutAfter: 100_000, content: bytesOf(300_000, 1) }, fault, fault)
+    service.faults.push({ cutAfter: 100_000, content: noiseOf(300_000, 1) }, fault, fault)
     const reader = cache.open(A)
     const all = await readSome(reader, 0, 400_000)
     expect(all.equals(fault.content)).toBe(true)
@@ -67,15 +68,15 @@ describe('a cut download', () => {
 
   it('starts over when bytes that came again are not what they were', async () => {
     const { cache, service } = await setUp({ ranges: false })
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
-    service.faults.push({ cutAfter: 100_000, content: bytesOf(300_000, 7) })
+    service.faults.push({ cutAfter: 100_000, content: noiseOf(300_000, 7) })
     expect((await readSome(cache.open(A), 0, 300_000)).equals(content)).toBe(true)
   })
 
   it('is not distrusted for a weak ETag, nor twice for strong ones', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     service.faults.push({ cutAfter: 100_000, etag: 'W/"1"' }, { cutAfter: 50_000, etag: 'W/"2"' })
     const reader = cache.open(A)
@@ -92,7 +93,7 @@ describe('a cut download', () => {
 
   it('gives up on a service whose lengths never agree', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     service.listed.set(
       A,
@@ -109,7 +110,7 @@ describe('a cut download', () => {
 
   it('that is longer than it said is an error and not more content', async () => {
     const { cache, service } = await setUp()
-    service.contents.set(A, bytesOf(300_000))
+    service.contents.set(A, noiseOf(300_000))
     service.faults.push(...Array.from({ length: 20 }, () => ({ totalLength: 200_000 })))
     await expect(readSome(cache.open(A), 0, 300_000).then(lengthOf)).rejects.toMatchObject({
       code: 'bad-answer',
@@ -121,7 +122,7 @@ describe('a cut download', () => {
 describe('a far seek', () => {
   it('is fetched by range, and nothing else is', async () => {
     const { cache, service } = await setUp()
-    const content = bytesOf(60 * MIB)
+    const content = noiseOf(60 * MIB)
     service.contents.set(A, content)
     const reader = cache.open(A)
     const end = content.length
@@ -137,7 +138,7 @@ describe('a far seek', () => {
 
   it('learns the length first when it may be past the end, and then fetches only the end', async () => {
     const { cache, service } = await setUp({ announcesRanges: true })
-    const content = bytesOf(60 * MIB)
+    const content = noiseOf(60 * MIB)
     service.contents.set(A, content)
     service.listed.set(A, [10, content.length])
     const reader = cache.open(A)
@@ -150,7 +151,7 @@ describe('a far seek', () => {
 
   it('past the end is the end', async () => {
     const { cache, service } = await setUp()
-    service.contents.set(A, bytesOf(1000))
+    service.contents.set(A, noiseOf(1000))
     service.listed.set(A, [99_000_000])
     const reader = cache.open(A)
     expect(await readSome(reader, 50_000_000, 10)).toHaveLength(0)
@@ -159,7 +160,7 @@ describe('a far seek', () => {
 
   it('waits for the stream where ranges are not answered, and asks for one only once', async () => {
     const { cache, service } = await setUp({ ranges: false, chunkBytes: MIB })
-    const content = bytesOf(12 * MIB)
+    const content = noiseOf(12 * MIB)
     service.contents.set(A, content)
     service.contents.set(B, content)
     service.closeGate(MIB)
@@ -179,7 +180,7 @@ describe('a far seek', () => {
 
   it('opens only a few streams at once', async () => {
     const { cache, service } = await setUp({ announcesRanges: true })
-    const content = bytesOf(40 * MIB)
+    const content = noiseOf(40 * MIB)
     service.contents.set(A, content)
     service.closeGate(0)
     const reader = cache.open(A)
@@ -197,7 +198,7 @@ describe('a far seek', () => {
 describe('a reader that looks at the head of much', () => {
   it('does not fetch all of it, while one that reads on does', async () => {
     const { cache, service } = await setUp({ announcesRanges: true, chunkBytes: MIB })
-    const content = bytesOf(80 * MIB)
+    const content = noiseOf(80 * MIB)
     service.contents.set(A, content)
     const reader = cache.open(A)
     await readSome(reader, 0, 1000)
@@ -213,7 +214,7 @@ describe('a reader that looks at the head of much', () => {
 describe('a restart', () => {
   it('goes on with what was written down, and fetches only the rest', async () => {
     const { cache, service, reopen } = await setUp()
-    const content = bytesOf(MIB)
+    const content = noiseOf(MIB)
     service.contents.set(A, content)
     service.closeGate(500_000)
     await readSome(cache.open(A), 0, 500_000)
@@ -233,12 +234,12 @@ describe('a restart', () => {
 
   it('starts over when the bag is another one now', async () => {
     const { cache, service, reopen, dir } = await setUp({ etag: '"one"' })
-    service.contents.set(A, bytesOf(MIB))
+    service.contents.set(A, noiseOf(MIB))
     service.closeGate(500_000)
     await readSome(cache.open(A), 0, 500_000)
     await cache.close()
     service.openGate()
-    const other = bytesOf(MIB, 4)
+    const other = noiseOf(MIB, 4)
     service.faults.push({ etag: '"two"', content: other }, { etag: '"two"', content: other })
     const next = await reopen()
     const reader = next.open(A)

@@ -7,7 +7,7 @@ import { BagCache } from '../../../src/content/bag-cache.ts'
 import type { BagCacheDependencies, BagCacheSettings } from '../../../src/content/bag-cache.ts'
 import type { FactsAccess } from '../../../src/content/facts-access.ts'
 import type { BagReader } from '../../../src/content/bag-reader.ts'
-import type { ReadPace } from '../../../src/content/read-pace.ts'
+import type { ReadDispatcher } from '../../../src/content/read-dispatcher.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
@@ -18,8 +18,8 @@ import type {
   Download,
   DownloadLimits,
   DownloadOptions,
-  DriveService,
-} from '../../../src/service/drive-service.ts'
+  StorageService,
+} from '../../../src/service/storage-service.ts'
 
 /** What one answer does differently from a good one. */
 export interface Fault {
@@ -66,7 +66,7 @@ function begin({ before, error }: Fault, { onBegin, limits }: DownloadOptions): 
 }
 
 /** A source of downloads with scripted faults; bytes can be held back at any position. */
-export class FakeDownloads implements Pick<DriveService, 'download'> {
+export class FakeDownloads implements Pick<StorageService, 'download'> {
   readonly requests: Request[] = []
   readonly contents = new Map<BagId, Uint8Array>()
   /** What the listing tells of a bag, where that is not its length. */
@@ -232,16 +232,6 @@ export class KeptLog implements Logger {
   }
 }
 
-export function bytesOf(length: number, seed = 1): Uint8Array {
-  const bytes = Buffer.allocUnsafe(length)
-  let state = seed * 2654435761
-  for (let index = 0; index < length; index += 1) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    bytes[index] = state >>> 24
-  }
-  return bytes
-}
-
 export const sha256 = (bytes: Uint8Array): string =>
   createHash('sha256').update(bytes).digest('hex')
 
@@ -261,7 +251,7 @@ export interface Setup {
 export interface SetupOptions extends SourceOptions {
   readonly settings?: Partial<BagCacheSettings>
   readonly freeBytes?: (dir: string) => Promise<number>
-  readonly readPace?: ReadPace
+  readonly readDispatcher?: ReadDispatcher
 }
 
 const cleanups: (() => Promise<void>)[] = []
@@ -290,7 +280,7 @@ export async function setUp(options: SetupOptions = {}): Promise<Setup> {
     log,
     listedSizes: (bagId) => service.listedSizes(bagId),
     ...(options.freeBytes !== undefined && { freeBytes: options.freeBytes }),
-    ...(options.readPace !== undefined && { readPace: options.readPace }),
+    ...(options.readDispatcher !== undefined && { readDispatcher: options.readDispatcher }),
   }
   const reopen = async (settings: Partial<BagCacheSettings> = {}): Promise<BagCache> => {
     const cache = await BagCache.open(dependencies, {

@@ -3,7 +3,8 @@ import { mkdtemp, rmdir, statfs, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
-import { bytesOf, cleanUp, id, readAll, readSome, setUp } from './fake-downloads.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, id, readAll, readSome, setUp } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -45,7 +46,7 @@ describe.skipIf(!canMount)('on a disk that is full', () => {
       const disk = await smallDisk()
       const { reopen, service } = await setUp({ ranges })
       const cache = await reopen({ dir: join(disk, 'cache') })
-      const content = bytesOf(30 * MIB)
+      const content = noiseOf(30 * MIB)
       service.contents.set(A, content)
       const reader = cache.open(A)
       expect((await readAll(reader, MIB)).equals(content)).toBe(true)
@@ -58,7 +59,7 @@ describe.skipIf(!canMount)('on a disk that is full', () => {
     const disk = await smallDisk()
     const { reopen, service } = await setUp()
     const cache = await reopen({ dir: join(disk, 'cache') })
-    for (const bag of [A, B]) service.contents.set(bag, bytesOf(5 * MIB))
+    for (const bag of [A, B]) service.contents.set(bag, noiseOf(5 * MIB))
     const first = cache.open(A)
     await readAll(first, MIB)
     first.close()
@@ -73,7 +74,7 @@ describe.skipIf(!canMount)('on a disk that is full', () => {
     const disk = await smallDisk()
     const { reopen, service } = await setUp()
     const cache = await reopen({ dir: join(disk, 'cache') })
-    service.contents.set(A, bytesOf(MIB))
+    service.contents.set(A, noiseOf(MIB))
     const { bavail, bsize } = await statfs(disk)
     const foreign = join(disk, 'foreign')
     await writeFile(foreign, Buffer.alloc(bavail * bsize))

@@ -5,7 +5,8 @@ import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { BagCache } from '../../../src/content/bag-cache.ts'
 import type { BagId } from '../../../src/domain/ids.ts'
-import { bytesOf, cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -45,7 +46,7 @@ function onDisk(dir: string): number {
 describe('the limit', () => {
   it('evicts the least recently used', async () => {
     const { cache, service } = await setUp({ settings: { maxBytes: 250_000 } })
-    for (const bag of [A, B, C]) service.contents.set(bag, bytesOf(100_000))
+    for (const bag of [A, B, C]) service.contents.set(bag, noiseOf(100_000))
     await visit(cache, A)
     await visit(cache, B)
     await visit(cache, A)
@@ -61,7 +62,7 @@ describe('the limit', () => {
       chunkBytes,
       settings: { maxBytes: MIB },
     })
-    for (const bag of [A, B, C]) service.contents.set(bag, bytesOf(700_000))
+    for (const bag of [A, B, C]) service.contents.set(bag, noiseOf(700_000))
     await visit(cache, A)
     const reader = cache.open(B)
     for (let at = 0; at < 700_000; at += 50_000) {
@@ -75,7 +76,7 @@ describe('the limit', () => {
   it('is held while one bag after the other is read and closed, however fast', async () => {
     const { cache, service } = await setUp({ settings: { maxBytes: MIB } })
     const bags = Array.from({ length: 16 }, (_, index) => id(index.toString(16)))
-    for (const bag of bags) service.contents.set(bag, bytesOf(300_000))
+    for (const bag of bags) service.contents.set(bag, noiseOf(300_000))
     for (const bag of bags) {
       const reader = cache.open(bag)
       await readAll(reader)
@@ -86,7 +87,7 @@ describe('the limit', () => {
 
   it('does not take content from under a reader, and holds again when it is closed', async () => {
     const { cache, service, dir } = await setUp({ settings: { maxBytes: 250_000 } })
-    const content = bytesOf(100_000)
+    const content = noiseOf(100_000)
     for (const bag of [A, B, C]) service.contents.set(bag, content)
     const readers = [A, B, C].map((bag) => cache.open(bag))
     for (const reader of readers) expect((await readAll(reader)).equals(content)).toBe(true)
@@ -104,9 +105,9 @@ describe('the limit', () => {
 
   it('lets a bag be read that is larger than it, and keeps the others', async () => {
     const { cache, service, dir } = await setUp({ settings: { maxBytes: 500_000 } })
-    const content = bytesOf(MIB)
+    const content = noiseOf(MIB)
     service.contents.set(A, content)
-    service.contents.set(B, bytesOf(1000))
+    service.contents.set(B, noiseOf(1000))
     const reader = cache.open(A)
     expect((await readAll(reader)).equals(content)).toBe(true)
     reader.close()
@@ -120,8 +121,8 @@ describe('the limit', () => {
 
   it('counts partial content, and evicts it like any other', async () => {
     const { cache, service, clock, dir } = await setUp({ settings: { maxBytes: MIB } })
-    service.contents.set(A, bytesOf(MIB))
-    service.contents.set(B, bytesOf(900_000))
+    service.contents.set(A, noiseOf(MIB))
+    service.contents.set(B, noiseOf(900_000))
     service.closeGate(300_000)
     const reader = cache.open(A)
     await readSome(reader, 0, 300_000)
@@ -139,7 +140,7 @@ describe('the limit', () => {
   it('holds from the start when it was lowered', async () => {
     const { cache, service, reopen, dir } = await setUp()
     for (const bag of [A, B]) {
-      service.contents.set(bag, bytesOf(100_000))
+      service.contents.set(bag, noiseOf(100_000))
       await visit(cache, bag)
     }
     await cache.close()
@@ -153,7 +154,7 @@ describe('the limit', () => {
 
   it('is emptied by clear, except of what is open', async () => {
     const { cache, service, dir } = await setUp()
-    const content = bytesOf(100_000)
+    const content = noiseOf(100_000)
     for (const bag of [A, B]) service.contents.set(bag, content)
     await visit(cache, A)
     const reader = cache.open(B)
@@ -176,7 +177,7 @@ describe('the limit', () => {
           const bags = ['0', '1', '2', '3', '4', '5'].map(id)
           const sizes = bags.map((_, index) => 20_000 + index * 25_000)
           for (const [index, bag] of bags.entries()) {
-            service.contents.set(bag, bytesOf(sizes[index] ?? 0, index))
+            service.contents.set(bag, noiseOf(sizes[index] ?? 0, index))
           }
           for (const { bag } of visits) await visit(cache, bags[bag] ?? A)
           await vi.waitFor(() => {
@@ -198,7 +199,7 @@ describe('the free-space floor', () => {
       settings: { minFreeBytes: 10 * MIB },
       chunkBytes: MIB,
     })
-    for (const bag of [A, B, C]) service.contents.set(bag, bytesOf(12 * MIB))
+    for (const bag of [A, B, C]) service.contents.set(bag, noiseOf(12 * MIB))
     for (const bag of [A, B, C]) {
       await visit(cache, bag)
     }
@@ -213,7 +214,7 @@ describe('the free-space floor', () => {
       settings: { minFreeBytes: MIB },
       chunkBytes: MIB,
     })
-    const content = bytesOf(60 * MIB)
+    const content = noiseOf(60 * MIB)
     service.contents.set(A, content)
     const reader = cache.open(A)
     let most = 0
@@ -234,7 +235,7 @@ describe('the free-space floor', () => {
 describe('after a crash', () => {
   it('half a file is never taken for a whole one', async () => {
     const { cache, service, dir, reopen } = await setUp()
-    const content = bytesOf(60 * MIB)
+    const content = noiseOf(60 * MIB)
     service.contents.set(A, content)
     service.closeGate(40 * MIB)
     const reader = cache.open(A)
@@ -253,7 +254,7 @@ describe('after a crash', () => {
 
   it('what cannot be used is removed, and what is not ours stays', async () => {
     const { cache, service, dir, reopen } = await setUp()
-    const content = bytesOf(100_000)
+    const content = noiseOf(100_000)
     for (const bag of [A, B]) service.contents.set(bag, content)
     await visit(cache, A)
     await cache.close()
@@ -278,12 +279,12 @@ describe('after a crash', () => {
     ['no ranges', JSON.stringify({ bagId: A, total: 5 })],
   ])('%s beside a part is not believed', async (_what, text) => {
     const { cache, service, dir, reopen } = await setUp()
-    const content = bytesOf(1000)
+    const content = noiseOf(1000)
     service.contents.set(A, content)
     await visit(cache, A)
     await cache.close()
     await rm(pathOf(dir, A))
-    await writeFile(`${pathOf(dir, A)}.part`, bytesOf(1000, 66))
+    await writeFile(`${pathOf(dir, A)}.part`, noiseOf(1000, 66))
     await writeFile(`${pathOf(dir, A)}.ranges`, text)
     const next = await reopen()
     expect((await readAll(next.open(A))).equals(content)).toBe(true)
@@ -291,7 +292,7 @@ describe('after a crash', () => {
 
   it('a whole file of the wrong length is fetched again', async () => {
     const { cache, service, dir, reopen } = await setUp()
-    const content = bytesOf(1000)
+    const content = noiseOf(1000)
     service.contents.set(A, content)
     await visit(cache, A)
     await cache.close()
@@ -303,12 +304,12 @@ describe('after a crash', () => {
 
   it('a whole set of ranges is checked before it is called complete', async () => {
     const { cache, service, dir, reopen, facts } = await setUp()
-    const content = bytesOf(1000)
+    const content = noiseOf(1000)
     service.contents.set(A, content)
     await visit(cache, A)
     await cache.close()
     await rm(pathOf(dir, A))
-    await writeFile(`${pathOf(dir, A)}.part`, bytesOf(1000, 66))
+    await writeFile(`${pathOf(dir, A)}.part`, noiseOf(1000, 66))
     const ranges = { bagId: A, total: 1000, ranges: [[0, 1000]] }
     await writeFile(`${pathOf(dir, A)}.ranges`, JSON.stringify(ranges))
     facts.learn(A, { sha256: sha256(content) })
@@ -318,7 +319,7 @@ describe('after a crash', () => {
 
   it('a cache that somebody deleted meanwhile goes on', async () => {
     const { cache, service, dir } = await setUp()
-    const content = bytesOf(1000)
+    const content = noiseOf(1000)
     for (const bag of [A, B, C]) service.contents.set(bag, content)
     await visit(cache, A)
     const reader = cache.open(B)
@@ -332,7 +333,7 @@ describe('after a crash', () => {
 
   it.skipIf(process.getuid?.() === 0)('a directory without permission is an error', async () => {
     const { cache, service, dir } = await setUp()
-    service.contents.set(A, bytesOf(10))
+    service.contents.set(A, noiseOf(10))
     await chmod(join(dir, 'cache', 'v1'), 0o500)
     await expect(readAll(cache.open(A))).rejects.toMatchObject({ code: 'local-io' })
     await chmod(join(dir, 'cache', 'v1'), 0o700)
@@ -340,7 +341,7 @@ describe('after a crash', () => {
 
   it('content that is whole is on disk under its own name only, byte for byte', async () => {
     const { cache, service, dir } = await setUp({ announcesRanges: true })
-    const content = bytesOf(20 * MIB)
+    const content = noiseOf(20 * MIB)
     service.contents.set(A, content)
     const reader = cache.open(A)
     await readSome(reader, 15 * MIB, 10)

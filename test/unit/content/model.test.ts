@@ -4,7 +4,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { BagReader } from '../../../src/content/bag-reader.ts'
 import { isDriveError } from '../../../src/domain/errors.ts'
 import type { BagCache } from '../../../src/content/bag-cache.ts'
-import { bytesOf, cleanUp, id, setUp, sha256 } from './fake-downloads.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, id, setUp, sha256 } from './fake-downloads.ts'
 import type { Fault, Setup } from './fake-downloads.ts'
 
 afterEach(cleanUp)
@@ -12,7 +13,7 @@ afterEach(cleanUp)
 const MIB = 1024 * 1024
 const BAGS = ['0', '1', '2'].map(id)
 /** Larger than the distance that counts as a far seek, of one chunk, and empty. */
-const CONTENTS = [bytesOf(11 * MIB, 1), bytesOf(50_000, 2), bytesOf(0)]
+const CONTENTS = [noiseOf(11 * MIB, 1), noiseOf(50_000, 2), noiseOf(0)]
 
 const fraction = fc.double({ min: 0, max: 1.1, noNaN: true })
 const step = fc.oneof(

@@ -7,15 +7,8 @@ import { silentLogger } from '../../../src/domain/logger.ts'
 import { startLocalService } from '../../../src/local-service/server.ts'
 import type { ServiceEvent } from '../../../src/local-service/server.ts'
 import { createHttpService } from '../../../src/service/http-service.ts'
-import {
-  bytesOf,
-  cleanUp,
-  makeDir,
-  MemoryFacts,
-  readAll,
-  readSome,
-  sha256,
-} from './fake-downloads.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, makeDir, MemoryFacts, readAll, readSome, sha256 } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -34,7 +27,7 @@ it('reads a bag of the real service over HTTP: in parts, as a whole, and from di
     { baseUrl: local.url, token: 'token' },
   )
   onTestFinished(() => service.close())
-  const content = bytesOf(20 * MIB)
+  const content = noiseOf(20 * MIB)
   const path = join(dir, 'upload')
   await writeFile(path, content)
   const source = { path, length: content.length, name: 'film.mp4', description: '' }

@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Silence } from '../../../src/content/silence.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
-import type { DownloadLimits } from '../../../src/service/drive-service.ts'
-import { bytesOf, cleanUp, FakeClock, id, readAll, readSome, setUp } from './fake-downloads.ts'
+import type { DownloadLimits } from '../../../src/service/storage-service.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, FakeClock, id, readAll, readSome, setUp } from './fake-downloads.ts'
 import type { Fault, Setup } from './fake-downloads.ts'
 
 afterEach(cleanUp)
@@ -19,7 +20,7 @@ describe('the silence of a stream', () => {
     const clock = new FakeClock()
     const silence = new Silence(clock, MOST_MS)
     expect(silence.limits).toEqual({ answerMs: 30_000, stallMs: 10_000 })
-    silence.asked()
+    silence.requestSent()
     clock.advance(4_000)
     silence.answered()
     clock.advance(12_500)
@@ -27,7 +28,7 @@ describe('the silence of a stream', () => {
     expect(silence.limits).toEqual({ answerMs: 13_500, stallMs: 10_000 })
     silence.failed(5_000)
     expect(silence.limits).toEqual({ answerMs: 8_500, stallMs: 8_500 })
-    silence.asked()
+    silence.requestSent()
     clock.advance(8_500)
     silence.failed()
     expect(silence.leftMs).toBe(0)
@@ -36,7 +37,7 @@ describe('the silence of a stream', () => {
   it('is over once enough bytes for its time are here, and the disk may take as long as it likes', () => {
     const clock = new FakeClock()
     const silence = new Silence(clock, MOST_MS)
-    silence.asked()
+    silence.requestSent()
     clock.advance(20_000)
     silence.came(20 * 1024 - 1)
     expect(silence.leftMs).toBe(10_000)
@@ -49,12 +50,12 @@ describe('the silence of a stream', () => {
   it('counts no more than the limit of a wait, however the clock is set', () => {
     const clock = new FakeClock()
     const silence = new Silence(clock, MOST_MS)
-    silence.asked()
+    silence.requestSent()
     silence.answered()
     clock.advance(3_600_000)
     silence.failed()
     expect(silence.leftMs).toBe(17_500)
-    silence.asked()
+    silence.requestSent()
     clock.advance(-3_600_000)
     expect(silence.leftMs).toBe(17_500)
   })
@@ -76,7 +77,7 @@ function pacedBy(
 }
 
 describe('content that comes less than 1 KiB a second', () => {
-  const content = bytesOf(2_000)
+  const content = noiseOf(2_000)
 
   it.each([
     { title: 'a reader', answers: {} },
@@ -123,7 +124,7 @@ describe('content that comes less than 1 KiB a second', () => {
 describe('a reader of a service that is silent', () => {
   it('hears of it once the time is over, in however many tries it went by', async () => {
     const { cache, service, clock } = await setUp({ settings: { resumeTries: 1_000 } })
-    service.contents.set(A, bytesOf(300_000))
+    service.contents.set(A, noiseOf(300_000))
     const limits: (DownloadLimits | undefined)[] = []
     const dies = {
       error: cut,
@@ -145,7 +146,7 @@ describe('a reader of a service that is silent', () => {
 
   it('counts no time in which bytes come', async () => {
     const { cache, service, clock } = await setUp({ chunkBytes: 32_000 })
-    const content = bytesOf(640_000)
+    const content = noiseOf(640_000)
     service.contents.set(A, content)
     const cut = { cutAfter: 64_000, ...pacedBy({ cache, clock }, 9_000) }
     service.faults.push(...Array.from({ length: 9 }, () => cut))
@@ -157,7 +158,7 @@ describe('a reader of a service that is silent', () => {
     { title: 'refuses', facts: { status: 503 } },
   ])('is told so when the service $title, however long its tries took', async ({ facts }) => {
     const { cache, service, clock } = await setUp({ settings: { resumeTries: 1_000 } })
-    service.contents.set(A, bytesOf(300_000))
+    service.contents.set(A, noiseOf(300_000))
     const error = new DriveError('unavailable', 'Nothing answers.', facts)
     const before = (): void => {
       clock.advance(20_000)
@@ -168,7 +169,7 @@ describe('a reader of a service that is silent', () => {
 
   it('is told at once what is known, unless it is in the middle', async () => {
     const { cache, service } = await setUp({ settings: { resumeTries: 1 } })
-    const content = bytesOf(300_000)
+    const content = noiseOf(300_000)
     service.contents.set(A, content)
     service.faults.push({ error: notAsked })
     await expect(readSome(cache.open(A), 0, 1)).rejects.toBe(notAsked)
@@ -189,7 +190,7 @@ describe('a reader of a service that is silent', () => {
 
   it('does not wait for a service that asks for more time than there is', async () => {
     const { cache, service } = await setUp()
-    service.contents.set(A, bytesOf(10))
+    service.contents.set(A, noiseOf(10))
     const busy = new DriveError('unavailable', 'Busy.', { status: 503, retryAfterMs: MOST_MS })
     service.faults.push({ error: busy })
     await expect(readSome(cache.open(A), 0, 10)).rejects.toBe(busy)

@@ -4,7 +4,8 @@ import { afterEach, expect, it, vi } from 'vitest'
 import type { BagCache } from '../../../src/content/bag-cache.ts'
 import { verifyCache } from '../../../src/content/verify.ts'
 import type { BagId } from '../../../src/domain/ids.ts'
-import { bytesOf, cleanUp, id, readAll, setUp, sha256 } from './fake-downloads.ts'
+import { noiseOf } from '../../support/seed.ts'
+import { cleanUp, id, readAll, setUp, sha256 } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -26,7 +27,7 @@ async function fetchAll(cache: BagCache, ...bags: readonly BagId[]): Promise<voi
 /** Three bags in the cache, two of them with a known sum; opened anew, so that none is in use. */
 async function begin() {
   const parts = await setUp()
-  const content = bytesOf(100_000)
+  const content = noiseOf(100_000)
   for (const bag of [A, B, C]) parts.service.contents.set(bag, content)
   parts.facts.learn(A, { sha256: sha256(content) })
   parts.facts.learn(B, { sha256: sha256(content) })

@@ -16,7 +16,7 @@ import {
   askToSync,
   askToVerify,
 } from '../../../src/control/client.ts'
-import type { DriveStatus, ToldItem } from '../../../src/control/protocol.ts'
+import type { DriveStatus, WireItem } from '../../../src/control/protocol.ts'
 import { ControlServer } from '../../../src/control/server.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
@@ -35,7 +35,7 @@ const status: DriveStatus = {
   cache: { bytes: 0, maxBytes: 10, bags: 0 },
   uploads: [],
   downloads: [{ bagId: 'b', receivedBytes: 1 }],
-  outbox: [...items] satisfies ToldItem[],
+  outbox: [...items] satisfies WireItem[],
   room: [],
   damaged: [],
 }
@@ -125,7 +125,11 @@ it('hands errors of the drive over as they are', async () => {
 
 it('is told apart from a bug when the drive has left before it is asked to sync', async () => {
   const gone = askToSync(join(dir, 'gone.sock'), { onProgress: () => undefined })
-  await expect(gone).rejects.toMatchObject({ code: 'unavailable' })
+  await expect(gone).rejects.toMatchObject({
+    code: 'unavailable',
+    message: 'The drive ended before it answered.',
+    facts: { hint: expect.stringContaining('Mount it again') as unknown },
+  })
 })
 
 it('tells what a check found, with progress, and stops it when who asked has gone', async () => {

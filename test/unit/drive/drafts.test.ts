@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
-import { ROOT } from '../../../src/drive/nodes.ts'
+import { ROOT } from '../../../src/drive/tree/nodes.ts'
 import { startLocalService, type LocalService } from '../../../src/local-service/server.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 

@@ -2,11 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ROOT } from '../../../src/drive/nodes.ts'
+import { ROOT } from '../../../src/drive/tree/nodes.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 import { TestService } from '../../support/mounted-drive.ts'
-import { writeArchive } from '../../../src/folder/write.ts'
-import { fileOf, rawZip } from '../folder/support.ts'
+import { writeArchive } from '../../../src/zip/write.ts'
+import { fileOf, rawZip } from '../zip/support.ts'
 
 const DOWNLOADS = { method: 'GET', path: /download/ }
 const SOON = { timeout: 10_000 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../../src/local-service/server.ts'
-import { ROOT } from '../../../src/drive/nodes.ts'
+import { ROOT } from '../../../src/drive/tree/nodes.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 
 const LINES = 200

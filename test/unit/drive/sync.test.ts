@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { ROOT } from '../../../src/drive/nodes.ts'
+import type { NodeId } from '../../../src/domain/ids.ts'
+import { ROOT } from '../../../src/drive/tree/nodes.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 import { TestService } from '../../support/mounted-drive.ts'
 
@@ -37,4 +38,64 @@ it('sync tries once more what was being tried already, and failed', async () => 
   await drive.sync()
   expect(await service.contents()).toEqual({ new: 'new' })
   await drive.release(handle)
+})
+
+async function writeFile(parent: NodeId, name: string, content: string): Promise<void> {
+  const { drive } = user
+  const { handle } = await drive.create(parent, name, 0o644)
+  await drive.write(handle, Buffer.from(content), 0)
+  await drive.flush(handle)
+  await drive.release(handle)
+}
+
+/** The file a is stored, and gets new content. */
+async function replaceStored(): Promise<void> {
+  const { drive } = user
+  await writeFile(ROOT, 'a', 'old')
+  await drive.sync()
+  const handle = await user.open('a', true)
+  await drive.write(handle, Buffer.from('new'), 0)
+  await drive.flush(handle)
+  await drive.release(handle)
+}
+
+/** The folder f with one file is stored, and emptied again. */
+async function emptyStoredFolder(): Promise<void> {
+  const { drive } = user
+  await drive.makeDirectory(ROOT, 'f', 0o755)
+  const { node } = await drive.lookup(ROOT, 'f')
+  await writeFile(node, 'x', 'content')
+  await drive.sync()
+  await drive.unlink(node, 'x')
+}
+
+const DELETE = { method: 'DELETE' }
+const REFUSED = { answer: { status: 422, body: '{"detail":"by the test"}' } }
+
+it('sync waits until the bag of an emptied folder is deleted', async () => {
+  service.proxy.add({ match: DELETE, fault: { latencyMs: 500 } })
+  await emptyStoredFolder()
+  await user.drive.sync()
+  expect(await service.list()).toEqual([])
+})
+
+it('sync waits until what was replaced is deleted', async () => {
+  service.proxy.add({ match: DELETE, fault: { latencyMs: 500 } })
+  await replaceStored()
+  await user.drive.sync('a')
+  expect(await service.contents()).toEqual({ a: 'new' })
+})
+
+it.each([
+  ['the bag of an emptied folder', emptyStoredFolder, 'f', {}],
+  ['what was replaced', replaceStored, 'a', { a: 'new' }],
+])('sync rejects while the service does not delete %s', async (_, change, name, contents) => {
+  const heal = service.proxy.add({ match: DELETE, fault: REFUSED })
+  await change()
+  await expect(user.drive.sync()).rejects.toThrow('by the test')
+  await expect(user.drive.sync(name)).rejects.toThrow('by the test')
+  await user.drive.sync('other')
+  heal()
+  await user.drive.sync(name)
+  expect(await service.contents()).toEqual(contents)
 })

@@ -23,6 +23,7 @@ import {
   inheriting,
   publish,
   replacedDeleted,
+  staged,
   withoutFailure,
 } from '../../../src/intents/transitions.ts'
 import { buildTree, indexListing } from '../../../src/namespace/tree.ts'
@@ -32,8 +33,15 @@ import { intentId, record } from '../namespace/builders.ts'
 const NAMES = ['a', 'b', 'c'] as const
 type Name = (typeof NAMES)[number]
 
+const ANSWERS = ['stored', 'refused', 'lost'] as const
+type Answer = (typeof ANSWERS)[number]
+
 /** What a person would miss: of each group, one bag has to be at the service. */
 type Groups = readonly (readonly BagId[])[]
+
+/** The service stores equal content once: under a name, each of these is one bag, also when it comes again. */
+const CONTENTS = ['on', 'off'] as const
+type Content = (typeof CONTENTS)[number]
 
 /** An account, and the intents of one machine on it. Steps that cannot be made now do nothing. */
 class Model {
@@ -43,16 +51,17 @@ class Model {
   /** What was removed, while no bag of it is deleted: the half of a replacement, maybe. */
   readonly #removed = new Map<Name, Groups>()
   #nextId = 1
-  #nextBag = 1
+  /** Puts whose upload arrived, and the answer was lost. */
+  readonly #lost = new Set<IntentId>()
 
   store(name: Name): void {
-    const bagId = this.#newBag(name)
+    const bagId = this.#newBag(name, 'on')
     this.#wanted.set(name, { latest: undefined, groups: [[bagId]] })
   }
 
-  write(name: Name): void {
+  write(name: Name, content: Content): void {
     const groups = this.#groupsOf(name)
-    const id = this.#put(name, this.#baseOf(name), { from: 'staged', length: 1, sha256: '' })
+    const id = this.#put(name, this.#baseOf(name), { from: 'staged', length: 1, sha256: content })
     this.#wanted.set(name, { latest: id, groups })
   }
 
@@ -61,9 +70,7 @@ class Model {
     if (entry === undefined || name === to) return
     const groups = [...(this.#wanted.get(name)?.groups ?? []), ...this.#groupsOf(to)]
     const content: PutIntent['content'] =
-      entry.kind === 'bag'
-        ? { from: 'bag', bagId: entry.record.bagId }
-        : { from: 'staged', length: 1, sha256: '' }
+      entry.kind === 'bag' ? { from: 'bag', bagId: entry.record.bagId } : entry.intent.content
     const id = this.#put(to, joined(this.#baseOf(name), this.#baseOf(to)), content)
     this.#wanted.delete(name)
     this.#wanted.set(to, { latest: id, groups })
@@ -86,14 +93,34 @@ class Model {
   }
 
   /** One try of an intent: takes over what it supersedes, is stored or refused, and deletes one bag. */
-  send(pick: number, isRefused: boolean): void {
+  send(pick: number, answer: Answer): void {
     const ready = this.index.intents().filter((intent) => this.#mayRun(intent))
     const intent = ready[pick % ready.length]
     if (intent === undefined) return
     for (const put of supersededBy(this.index, intent.id)) this.#handOver(put, intent.id)
     const latest = this.index.get(intent.id)
-    if (latest?.kind === 'put' && latest.phase === 'waiting') this.#answer(latest, isRefused)
-    else if (latest !== undefined) this.#deleteOne(latest, isRefused)
+    if (latest?.kind === 'put' && latest.phase === 'waiting') this.#answer(latest, answer)
+    else if (latest !== undefined) this.#deleteOne(latest, answer === 'refused')
+  }
+
+  /** Sends all, and lets all go that waits for a person, until nothing is left to do. */
+  finish(): void {
+    for (let round = 0; round < 200; round += 1) {
+      for (const { id } of this.index.intents()) {
+        const intent = this.index.get(id)
+        if (intent !== undefined) this.index.set(publish(withoutFailure(intent)))
+      }
+      this.send(0, 'stored')
+    }
+  }
+
+  /** Bags beside the one that a name means: hidden for now, or shown as another version. */
+  leftBehind(): readonly BagId[] {
+    const tree = this.#tree()
+    return [...this.service].flatMap(([bagId, name]) => {
+      const entry = tree.get(name)
+      return entry?.kind === 'bag' && entry.record.bagId === bagId ? [] : [bagId]
+    })
   }
 
   letGo(pick: number): void {
@@ -140,34 +167,46 @@ class Model {
   #handOver(put: PutIntent, successor: IntentId): void {
     const to = this.index.get(successor)
     if (to === undefined) return
-    const own = put.bagId === undefined ? [] : [put.bagId]
+    const given = put.bagId ?? (this.#lost.has(put.id) ? bagOf(put) : undefined)
+    const own = given === undefined ? [] : [given]
     const left = put.replacedAreDeleted === true ? [] : put.replaces
     const puts = put.supersedes.filter((id) => this.index.get(id) !== undefined)
     const bags = [...left, ...own]
-    this.index.set(
-      inheriting(to, { bags, puts, deleted: put.deleted ?? [], uploaded: [], after: [] }),
-    )
+    const deleted = (put.deleted ?? []).filter(({ bagId }) => bagId !== given)
+    const more = { puts, deleted, uploaded: [], after: [] }
+    this.index.set(inheriting(to, { bags, ...(given === undefined ? {} : { given }), ...more }))
     this.index.delete(put.id)
   }
 
-  #answer(put: PutIntent, isRefused: boolean): void {
-    if (isRefused) {
+  #answer(put: PutIntent, answer: Answer): void {
+    if (answer === 'refused') {
       this.#fail(put)
       return
     }
-    const bagId = this.#newBag(put.name as Name)
-    this.index.set(confirmed(put, bagId, 1))
+    const content = contentOf(put)
+    const bagId = this.#newBag(put.name as Name, content)
+    const sent = staged(put, 1, content)
+    if (answer === 'lost') this.#lost.add(put.id)
+    this.index.set(answer === 'lost' ? sent : confirmed(sent, bagId, 1))
+    if (answer === 'lost') return
     const wanted = this.#wanted.get(put.name as Name)
     if (wanted?.latest === put.id) wanted.groups = [[bagId]]
   }
 
   /** As the service would be asked: bag by bag, each only when the rules allow it. */
   #deleteOne(intent: Intent, isRefused: boolean): void {
-    const due = bagsToDelete(intent).filter((bagId) => this.service.has(bagId))
-    const [bagId] = due.filter((each) => !isNeeded(this.index, each))
+    const tree = this.#tree()
+    // What is shown, or another put is to take the place of, stays; that is the other's business.
+    const [bagId] = bagsToDelete(intent).filter(
+      (each) => this.service.has(each) && tree.usesOf(each) === 0 && !isNeeded(this.index, each),
+    )
     if (bagId === undefined) {
-      const done = intent.kind === 'put' ? replacedDeleted(intent, 1) : deleted(intent, 1)
-      if (due.length === 0) this.index.set(done)
+      const gone = intent.replaces
+        .filter((each) => !this.service.has(each))
+        .map((each) => ({ bagId: each, atMs: 1 }))
+      this.index.set(
+        intent.kind === 'put' ? replacedDeleted(intent, 1, gone) : deleted(intent, 1, gone),
+      )
       return
     }
     if (isRefused) this.#fail(intent)
@@ -199,8 +238,8 @@ class Model {
     return buildTree(indexListing(records), this.index.intents())
   }
 
-  #newBag(name: Name): BagId {
-    const bagId = toBagId(String(this.#nextBag++).padStart(64, '0'))
+  #newBag(name: Name, content: Content): BagId {
+    const bagId = bagIdOf(name, content)
     this.service.set(bagId, name)
     return bagId
   }
@@ -210,6 +249,22 @@ class Model {
   }
 }
 
+function bagIdOf(name: Name, content: Content): BagId {
+  const number = NAMES.indexOf(name) * CONTENTS.length + CONTENTS.indexOf(content)
+  return toBagId(String(number).padStart(64, '0'))
+}
+
+/** What a put sends; a rename sends what the bag holds. */
+function contentOf({ content }: PutIntent): Content {
+  if (content.from === 'staged') return content.sha256 as Content
+  const number = content.from === 'bag' ? Number(content.bagId) : 0
+  return CONTENTS[number % CONTENTS.length] ?? 'on'
+}
+
+function bagOf(put: PutIntent): BagId {
+  return bagIdOf(put.name as Name, contentOf(put))
+}
+
 /** As they are in files: 17 digits. */
 function intentIdOf(number: number): IntentId {
   return intentId(number).slice(1).padStart(17, '0') as IntentId
@@ -217,9 +272,10 @@ function intentIdOf(number: number): IntentId {
 
 const name = fc.constantFrom(...NAMES)
 const pick = fc.nat(9)
+const content = fc.constantFrom(...CONTENTS)
 const step = fc.oneof(
-  fc.record({ name }).map((each) => (model: Model) => {
-    model.write(each.name)
+  fc.record({ name, content }).map((each) => (model: Model) => {
+    model.write(each.name, each.content)
   }),
   fc.record({ name, to: name }).map((each) => (model: Model) => {
     model.rename(each.name, each.to)
@@ -227,11 +283,11 @@ const step = fc.oneof(
   fc.record({ name, isHeld: fc.boolean() }).map((each) => (model: Model) => {
     model.remove(each.name, each.isHeld)
   }),
-  fc.record({ pick, isRefused: fc.boolean() }).map((each) => (model: Model) => {
-    model.send(each.pick, each.isRefused)
+  fc.record({ pick, answer: fc.constantFrom(...ANSWERS) }).map((each) => (model: Model) => {
+    model.send(each.pick, each.answer)
   }),
   pick.map((each) => (model: Model) => {
-    model.send(each, false)
+    model.send(each, 'stored')
   }),
   pick.map((each) => (model: Model) => {
     model.letGo(each)
@@ -240,6 +296,19 @@ const step = fc.oneof(
     model.crash()
   }),
 )
+
+it('leaves no bag behind for ever, also when bag ids come back', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const model = new Model()
+      for (const each of NAMES) model.store(each)
+      for (const each of steps) each(model)
+      model.finish()
+      expect(model.leftBehind()).toEqual([])
+    }),
+    { numRuns: 500 },
+  )
+})
 
 it('deletes nothing while the put that replaces it is not confirmed', () => {
   fc.assert(

@@ -192,13 +192,6 @@ describe('intents', () => {
     expect(names(treeOf([], [put(1, 'a', again), remove(2, [bag(1)])]))).toEqual([])
     expect(names(treeOf(listed, [put(1, 'a', { ...again, replaces: [bag(1)] })]))).toEqual(['a'])
   })
-
-  test('a rename that waits needs its source bag', () => {
-    const renamed = put(1, 'b', { content: { from: 'bag', bagId: bag(1) }, replaces: [bag(1)] })
-    const tree = treeOf([record(bag(1), 'a')], [renamed])
-    expect(names(tree)).toEqual(['b'])
-    expect(tree.usesOf(bag(1))).toBe(1)
-  })
 })
 
 describe('an upload that nobody knows to have arrived', () => {

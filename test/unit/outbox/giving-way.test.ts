@@ -1,9 +1,13 @@
 import { expect, it, vi } from 'vitest'
 import type { BagId, IntentId } from '../../../src/domain/ids.ts'
+import { publish } from '../../../src/intents/transitions.ts'
 import { buildTree, type ListingIndex } from '../../../src/namespace/tree.ts'
+import { requestedChanges } from './requested-changes.ts'
 import { openWorkshop, type Workshop } from './workshop.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
+const stop = new AbortController().signal
+const SLOWLY = { timeout: 30_000 }
 
 const stored = async (shop: Workshop, id: IntentId): Promise<BagId> => {
   await shop.uploader.attempt(id)
@@ -47,4 +51,26 @@ it('shows content that was stored once more when what had replaced it gives way'
   await shop.put('b.txt', 'same', { ...done, bagId: old })
   await stored(shop, await shop.put('a.txt', 'third', { supersedes: [second] }))
   expect([...shownNames(shop)].sort()).toEqual(['a.txt', 'b.txt'])
+})
+
+it('leaves no bag behind when new content comes between two deletes of the content before', async () => {
+  const shop = await openWorkshop()
+  const olds = [await shop.given('a', 'old'), await shop.given('a', 'older')]
+  const first = await shop.put('a', 'first', { replaces: olds })
+  shop.service.proxy.add({
+    match: { method: 'DELETE' },
+    times: 1,
+    fault: { answerLatencyMs: 500 },
+  })
+  await shop.uploader.attempt(first)
+  await expect.poll(() => requestedChanges(shop), SLOWLY).toEqual(['POST upload', 'DELETE'])
+  const held = { phase: 'held', heldUntilMs: Infinity } as const
+  const second = await shop.put('a', 'second', { supersedes: [first], ...held })
+  await shop.uploader.finished(first)
+  await shop.outbox.update(second, publish, { durable: false })
+  await shop.uploader.drain(stop)
+  expect(await shop.service.contents()).toEqual({ a: 'second' })
+  const DELETES = Array.from({ length: 3 }, () => 'DELETE')
+  const changes = requestedChanges(shop)
+  expect(changes.filter((change) => change === 'DELETE')).toEqual(DELETES)
 })

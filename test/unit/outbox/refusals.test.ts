@@ -26,6 +26,7 @@ describe('a refused upload', () => {
     })
     const id = await shop.put('a', 'y'.repeat(200))
     await shop.uploader.attempt(id)
+    await shop.uploader.finished(id)
     expect(putOf(shop, id).phase).toBe('confirmed')
     expect(requestedChanges(shop)).toEqual(['POST upload', 'POST upload'])
   })

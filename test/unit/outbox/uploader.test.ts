@@ -37,6 +37,7 @@ describe('sending', () => {
     })
     const id = await shop.put('a.txt', 'hello')
     await shop.uploader.attempt(id)
+    await shop.uploader.finished(id)
     await Promise.all(updates)
     const { bagId } = putOf(shop, id)
     expect(bagId && shop.facts.get(bagId)).toMatchObject(set)
@@ -151,7 +152,20 @@ describe('sending', () => {
     await shop.put('c', '', { content: { from: 'bag', bagId } })
     await shop.uploader.drain(stop)
     await shop.uploader.drain(stop)
-    expect(await shop.service.contents()).toMatchObject({ b: 'other', c: 'content' })
+    expect(await shop.service.contents()).toEqual({ b: 'other', c: 'content' })
+  })
+
+  it('deletes a bag once what still had to read it is stored', async () => {
+    const shop = await openWorkshop()
+    const bagId = await shop.given('a', 'content')
+    const held = { phase: 'held', heldUntilMs: Infinity } as const
+    await shop.put('c', '', { content: { from: 'bag', bagId }, ...held })
+    const other = await shop.put('b', 'other', { replaces: [bagId] })
+    await shop.uploader.attempt(other)
+    await shop.uploader.finished(other)
+    expect(await shop.service.contents()).toEqual({ a: 'content', b: 'other' })
+    await shop.uploader.drain(stop)
+    expect(await shop.service.contents()).toEqual({ b: 'other', c: 'content' })
   })
 
   it('deletes nothing that an entry shows again', async () => {

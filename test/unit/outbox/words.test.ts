@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { IntentFailure } from '../../../src/intents/intent.ts'
 import { chooseItems, listItems } from '../../../src/outbox/items.ts'
 import { percentOf, stateOfIntent } from '../../../src/outbox/words.ts'
-import { intentId, put, remove } from '../namespace/builders.ts'
+import { bag, intentId, put, remove } from '../namespace/builders.ts'
 
 const failure: IntentFailure = {
   code: 'rejected',
@@ -16,19 +16,20 @@ describe('the state of a change in plain words', () => {
   it.each([
     [put(1, 'a'), undefined, 'waiting'],
     [put(1, 'a'), 40, 'uploading 40 %'],
-    [put(1, 'a', { failure }), undefined, 'failed: No such files here. (waits for you)'],
+    [put(1, 'a', { failure }), undefined, 'failed: No such files here (waits for you)'],
     [
       put(1, 'a', { failure: { ...failure, waitsForUser: false } }),
       undefined,
-      'failed: No such files here. (will be tried again)',
+      'failed: No such files here (will be tried again)',
     ],
+    [put(1, 'a', { bagId: bag(1) }), undefined, 'sent; not seen at the service yet'],
     [put(1, 'a', { phase: 'local' }), undefined, 'local only'],
     [put(1, 'a', { phase: 'held' }), undefined, 'held: a step of a save'],
     [put(1, 'a', { phase: 'confirmed' }), undefined, 'stored'],
     [
       put(1, 'a', { phase: 'confirmed', failure }),
       undefined,
-      'stored; the old version is still there: failed: No such files here. (waits for you)',
+      'stored; the old version is still there: failed: No such files here (waits for you)',
     ],
     [remove(1, [], { phase: 'confirmed' }), undefined, 'stored'],
   ])('%#: is one phrase', (intent, percent, words) => {

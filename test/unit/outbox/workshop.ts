@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/domain/clock.ts'
 import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
 import { newDelete, newPut } from '../../../src/intents/builders.ts'
 import type { DeleteIntent, PutIntent } from '../../../src/intents/intent.ts'
-import { silentLogger, type Logger } from '../../../src/domain/logger.ts'
+import { silentLogger } from '../../../src/domain/logger.ts'
 import { Listing } from '../../../src/namespace/listing.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
 import { Outbox } from '../../../src/outbox/outbox.ts'
@@ -53,7 +53,6 @@ export interface WorkshopOptions extends Partial<UploaderSettings> {
   readonly capacityBytes?: number
   readonly onStep?: StepListener
   readonly folders?: FolderPort
-  readonly log?: Logger
 }
 
 /** Begins with an empty account; all is gone when the test is over. */
@@ -76,8 +75,8 @@ async function open(
   service: TestService,
   options: Omit<WorkshopOptions, 'capacityBytes'>,
 ): Promise<Workshop> {
-  const { onStep, folders = NO_FOLDERS, log = silentLogger, ...settings } = options
-  const base = { clock: systemClock, log }
+  const { onStep, folders = NO_FOLDERS, ...settings } = options
+  const base = { clock: systemClock, log: silentLogger }
   const steps = onStep === undefined ? {} : { onStep }
   const http = createHttpService(base, {
     baseUrl: service.proxy.url,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { withBreaker } from '../../../src/service/breaker.ts'
-import type { CallOptions, DriveService } from '../../../src/service/drive-service.ts'
+import type { CallOptions, StorageService } from '../../../src/service/storage-service.ts'
 
 /** A service of which only the account can be asked; `answer` says what comes of it. */
 function scripted(
@@ -19,7 +19,7 @@ function scripted(
   const clock = { now: () => nowMs, sleep: () => Promise.resolve(), after: () => () => undefined }
   const service = withBreaker(
     // The other calls go the same way and are not needed here.
-    { getAccount } as unknown as DriveService,
+    { getAccount } as unknown as StorageService,
     { clock, log: silentLogger, onBack },
     { firstPauseMs: 100, longestPauseMs: 400 },
   )

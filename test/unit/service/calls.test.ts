@@ -101,6 +101,14 @@ describe('a failed call', () => {
     expect(server.received).toHaveLength(1)
   })
 
+  it('joins what the service says as a sentence with the status', async () => {
+    const server = await scripted((_request, response) => {
+      json(response, { detail: 'There is no bag b1 here.' }, 404)
+    })
+    const error = await failureOf(serviceFor(server.url).addById(bag))
+    expect(error.message).toBe('Importing bag b1 failed: There is no bag b1 here (status 404).')
+  })
+
   it.each([500, 502, 503, 429])('is made again after %i, with the log told', async (status) => {
     const server = await scripted((_request, response, turn) => {
       if (turn < 2) json(response, { detail: 'busy' }, status)

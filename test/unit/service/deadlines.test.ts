@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock, type Clock } from '../../../src/domain/clock.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
-import type { DriveService } from '../../../src/service/drive-service.ts'
+import type { StorageService } from '../../../src/service/storage-service.ts'
 import type { ExchangeLimits, ExchangeRequest } from '../../../src/service/exchange.ts'
 import { createHttpService } from '../../../src/service/http-service.ts'
 import { Patience } from '../../../src/service/patience.ts'
@@ -32,7 +32,7 @@ const SHORT = {
 
 /** Every call of the service by name. */
 async function everyCall(
-  service: DriveService,
+  service: StorageService,
   signal?: AbortSignal,
 ): Promise<Record<string, () => Promise<unknown>>> {
   const source = await fileToUpload('hello')

@@ -4,11 +4,11 @@ import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { startLocalService } from '../../../src/local-service/server.ts'
-import type { DriveService } from '../../../src/service/drive-service.ts'
+import type { StorageService } from '../../../src/service/storage-service.ts'
 import { bytesOf, failureOf, fileToUpload, serviceFor, TOKEN } from './harness.ts'
 
 /** The client against the embedded service: two readings of one interface. */
-async function embedded(capacityBytes = 10_000_000): Promise<DriveService> {
+async function embedded(capacityBytes = 10_000_000): Promise<StorageService> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'bagfs-embedded-'))
   onTestFinished(() => rm(dataDir, { recursive: true, force: true }))
   const local = await startLocalService(

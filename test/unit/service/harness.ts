@@ -7,7 +7,7 @@ import { onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/domain/clock.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import type { Logger } from '../../../src/domain/logger.ts'
-import type { DriveService, UploadSource } from '../../../src/service/drive-service.ts'
+import type { StorageService, UploadSource } from '../../../src/service/storage-service.ts'
 import { createHttpService, type HttpServiceSettings } from '../../../src/service/http-service.ts'
 
 export const TOKEN = 'tok-5f2b9c+/=61d0aa'
@@ -87,7 +87,7 @@ export function serviceFor(
   baseUrl: string,
   settings: Partial<HttpServiceSettings> = {},
   log: Logger = recordingLog(),
-): DriveService {
+): StorageService {
   const service = createHttpService(
     { log, clock: systemClock },
     { baseUrl, token: TOKEN, retryBaseMs: 1, ...settings },

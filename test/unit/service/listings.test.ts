@@ -2,7 +2,7 @@ import type http from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { toBagId } from '../../../src/domain/ids.ts'
-import type { DriveService } from '../../../src/service/drive-service.ts'
+import type { StorageService } from '../../../src/service/storage-service.ts'
 import { failureOf, fileToUpload, json, recordingLog, scripted, serviceFor } from './harness.ts'
 
 const wire = (number: number): object => ({
@@ -15,7 +15,7 @@ const wire = (number: number): object => ({
 const many = (count: number): object[] => Array.from({ length: count }, (_, at) => wire(at))
 
 /** Bodies of `files_list` in turn; the last one again and again. */
-async function listingOf(...bodies: readonly (string | Buffer)[]): Promise<DriveService> {
+async function listingOf(...bodies: readonly (string | Buffer)[]): Promise<StorageService> {
   const server = await scripted((_request, response, turn) => {
     response.end(bodies[Math.min(turn, bodies.length - 1)])
   })
@@ -125,7 +125,7 @@ describe('a listing that would fill the memory', () => {
 
 describe('an answer that drips', () => {
   /** A byte every few milliseconds: each is in time. */
-  async function dripping(settings: object): Promise<DriveService> {
+  async function dripping(settings: object): Promise<StorageService> {
     const timers: NodeJS.Timeout[] = []
     const server = await scripted((_request, response) => {
       response.writeHead(200).write(' ')

@@ -1,8 +1,5 @@
 import { appendFile, readdir, readlink, truncate } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
-import { DriveError } from '../../../src/domain/errors.ts'
-import type { Growth } from '../../../src/domain/growth.ts'
-import { deferred } from '../../../src/outbox/deferred.ts'
 import {
   detail,
   failureOf,
@@ -295,63 +292,5 @@ describe('an upload', () => {
       (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
     )
     expect(links).not.toContain(source.path)
-  })
-})
-
-describe('an upload of a file that grows', () => {
-  /** 3 MB of which 1 MB are there. */
-  const growing = async () => {
-    const source = await fileToUpload(Buffer.alloc(1_000_000, 'a'))
-    const first = deferred()
-    const released = deferred()
-    const growth: Growth = {
-      reached: (bytes) => (bytes <= 1_000_000 ? Promise.resolve() : first.promise),
-      released: () => released.promise,
-    }
-    return { source: { ...source, length: 3_000_000, growth }, first, released }
-  }
-
-  it('sends what is there, and its end not before it is released', async () => {
-    const server = await answerWith('new')
-    const { source, first, released } = await growing()
-    let sent = 0
-    const onProgress = (bytes: number): void => {
-      sent = bytes
-    }
-    const uploading = serviceFor(server.url).uploadFolder(source, { onProgress })
-    await expect.poll(() => sent).toBeGreaterThan(400_000)
-    expect(sent).toBeLessThanOrEqual(1_000_000)
-    await appendFile(source.path, Buffer.alloc(2_000_000, 'b'))
-    first.resolve()
-    await expect.poll(() => sent).toBeGreaterThan(2_000_000)
-    expect(sent).toBeLessThan(3_000_000)
-    expect(server.received).toEqual([])
-    released.resolve()
-    expect(await uploading).toBe('new')
-    const [request] = server.received
-    const { content } = request === undefined ? { content: '' } : formOf(request)
-    expect(content === 'a'.repeat(1_000_000) + 'b'.repeat(2_000_000)).toBe(true)
-  })
-
-  it('fails as its writer did, and has certainly not arrived', async () => {
-    const server = await answerWith('new')
-    const { source, first } = await growing()
-    const uploading = failureOf(serviceFor(server.url).uploadFolder(source))
-    first.reject(new DriveError('local-disk-full', 'The disk is full.'))
-    const failure = await uploading
-    expect(failure).toMatchObject({ code: 'local-disk-full', message: 'The disk is full.' })
-    expect(failure.facts.answerLost).toBeUndefined()
-    expect(server.received).toEqual([])
-  })
-
-  it('is broken off before its end when that is not released', async () => {
-    const server = await answerWith('new')
-    const { source, first, released } = await growing()
-    const uploading = failureOf(serviceFor(server.url).uploadFolder(source))
-    await appendFile(source.path, Buffer.alloc(2_000_000, 'b'))
-    first.resolve()
-    released.reject(new DriveError('busy', 'It was renamed.'))
-    expect(await uploading).toMatchObject({ code: 'busy' })
-    expect(server.received).toEqual([])
   })
 })

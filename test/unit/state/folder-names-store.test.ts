@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { FolderNamesStore } from '../../../src/state/folder-names-store.ts'
-import { tempDir } from '../folder/support.ts'
+import { tempDir } from '../zip/support.ts'
 
 describe('how the service names folders', () => {
   let dir: string

@@ -1,0 +1,32 @@
+import { constants } from 'node:fs'
+import { copyFile, open, rename, rm } from 'node:fs/promises'
+import { systemErrorCode } from '../domain/errors.ts'
+
+/** Renames, or copies to another disk and then removes the original: what is at `to` is whole at any time. */
+export async function moveFile(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to)
+    return
+  } catch (error) {
+    if (systemErrorCode(error) !== 'EXDEV') throw error
+  }
+  const fresh = `${to}.adopting`
+  try {
+    await copyFile(from, fresh, constants.COPYFILE_FICLONE)
+    await syncFile(fresh)
+    await rename(fresh, to)
+  } catch (error) {
+    await rm(fresh, { force: true })
+    throw error
+  }
+  await rm(from)
+}
+
+async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, 'r+')
+  try {
+    await handle.datasync()
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,16 @@
+import { open } from 'node:fs/promises'
+
+/** Makes the content of a file survive a power cut. */
+export async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r')
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Makes the entries of a directory (creations, renames, removals) survive a power cut. */
+export async function syncDirectory(path: string): Promise<void> {
+  await syncFile(path)
+}

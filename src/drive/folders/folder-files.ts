@@ -1,0 +1,268 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, localDiskFull } from '../../domain/errors.ts'
+import type { Logger } from '../../domain/logger.ts'
+import { syncDirectory } from '../../disk/sync.ts'
+import { isZero } from '../../zip/sparse-file.ts'
+import type { Source } from '../tree/source.ts'
+import { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { StagedFile } from '../tree/staged-file.ts'
+import type { ChangeLog } from './change-log.ts'
+import type { FolderRoom } from './folder-room.ts'
+import type { Folder } from './folder.ts'
+import type { InflatedFiles } from './inflated-files.ts'
+import type { ArchivedContent, LocalContent } from './item-content.ts'
+import { pathOfItem, type FileItem } from './items.ts'
+import { openLeaf, openLeafNow } from './leaf-source.ts'
+import { fileOperation, type LocalContents } from './local-contents.ts'
+
+interface FolderFilesDeps {
+  readonly folder: Folder
+  readonly changes: ChangeLog
+  readonly room: FolderRoom
+  readonly inflated: InflatedFiles
+  readonly contents: LocalContents
+  readonly clock: Clock
+  readonly log: Logger
+  /** One change of the folder at a time. */
+  readonly inTurn: <Result>(task: () => Promise<Result>) => Promise<Result>
+}
+
+const COPY_BYTES = 1 << 20
+/** Content up to this size that was closed is copied before it is changed; of larger, what changes is kept. */
+const COPIED_BYTES = 1 << 20
+
+/** The content of files inside a folder: reading it where it is, and writing into staged files. */
+export class FolderFiles {
+  readonly #deps: FolderFilesDeps
+  /** A call that makes a file safe waits for others that do so already. */
+  readonly #persisting = new KeyedLock<FileItem>()
+
+  constructor(deps: FolderFilesDeps) {
+    this.#deps = deps
+  }
+
+  /** Size in bytes as it is now. */
+  sizeOf(item: FileItem): number {
+    const { content } = item
+    if (content.from === 'archive') return content.node.member.size
+    return content.staged?.size ?? content.length
+  }
+
+  mtimeOf(item: FileItem): number {
+    const { content } = item
+    return content.from === 'local' ? (content.staged?.mtime ?? item.mtimeMs) : item.mtimeMs
+  }
+
+  /** Counts an open file; `release` gives it back. */
+  retain(item: FileItem): void {
+    if (item.content.from === 'local') this.stagedOf(item, item.content)
+    item.handles += 1
+    this.#deps.folder.openFiles += 1
+  }
+
+  stagedOf(item: FileItem, content: LocalContent): StagedFile {
+    return this.#deps.contents.stagedOf(item, content)
+  }
+
+  /** What needs no waiting; undefined for all other. */
+  openArchivedNow({ archive, node }: ArchivedContent): Source | undefined {
+    return openLeafNow(archive, node)
+  }
+
+  async openArchived({ archive, node }: ArchivedContent): Promise<Source> {
+    const bag = this.#deps.folder.baseBag
+    if (bag === undefined) throw new DriveError('stale', 'The folder of this file is gone.')
+    return openLeaf(archive, node, bag, this.#deps.inflated)
+  }
+
+  /** Staged content of a file that may be changed now: a copy, where the content is to stay as it is. */
+  async stage(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
+    const { contents, changes, room } = this.#deps
+    return this.#deps.inTurn(async () => {
+      if (item.content.from === 'archive' && this.#pathOf(item) !== undefined) {
+        await room.check(options.empty ? -item.content.node.member.compressedSize : 0)
+      }
+      await changes.begin()
+      const { content } = item
+      if (content.from === 'local' && !staysAsItIs(content, options)) {
+        const staged = contents.stagedOf(item, content)
+        if (this.#pathOf(item) === undefined) content.isClosed = false
+        contents.keepClosed(content)
+        return staged
+      }
+      if (!options.empty && contents.isDiskShort) throw localDiskFull('Content cannot be copied')
+      const copy = contents.make(item.mode)
+      // What no name leads to will never be sent.
+      if (this.#pathOf(item) === undefined) copy.room.giveBack()
+      if (!options.empty) await this.#copyInto(item, copy.staged)
+      copy.before = contents.keptFor(content)
+      item.content = copy
+      room.recountIfShort()
+      if (content.from === 'local') content.closeStaged()
+      return copy.staged
+    })
+  }
+
+  async #copyInto(item: FileItem, target: StagedFile): Promise<void> {
+    const { content } = item
+    const source =
+      content.from === 'local'
+        ? this.#deps.contents.stagedOf(item, content)
+        : await this.openArchived(content)
+    const buffer = Buffer.allocUnsafe(COPY_BYTES)
+    try {
+      for (let position = 0; ;) {
+        const count = await source.read(buffer, position)
+        if (count === 0) return
+        const piece = buffer.subarray(0, count)
+        // A hole takes no room, as it takes none in the zip.
+        if (isZero(piece)) target.truncate(position + count, this.#deps.clock.now())
+        else target.write(piece, position, this.#deps.clock.now())
+        position += count
+      }
+    } finally {
+      if (content.from === 'archive') source.close()
+    }
+  }
+
+  /**
+   * Writes the content of a file, as it is now, to a new file that a power cut does not take. Answers
+   * its length in bytes; rejects with the error of the write that failed for half a file.
+   */
+  async copyTo(item: FileItem, path: string): Promise<number> {
+    const { content } = item
+    if (content.from === 'local' && !content.journaled) content.staged?.refuseHalf()
+    const copy = this.#deps.contents.copyAt(path, item.mode)
+    try {
+      await this.#copyInto(item, copy)
+      await copy.sync()
+      return copy.size
+    } finally {
+      copy.close()
+      if (content.from === 'local' && item.handles === 0) content.closeStaged()
+    }
+  }
+
+  /**
+   * Writes down what was written into a file; resolves when it would survive a power cut. With `closes`,
+   * the folder is stored with it from now on; a descriptor that others share may be closed before that.
+   */
+  async persist(item: FileItem, { closes }: { readonly closes: boolean }): Promise<void> {
+    await this.#persisting.run(item, async () => {
+      // A write may have gone to a copy meanwhile, which has what was to be made safe.
+      for (let last: unknown; last !== item.content;) {
+        last = item.content
+        await this.#persistNow(item, closes)
+      }
+    })
+  }
+
+  #pathOf(item: FileItem): string | undefined {
+    return pathOfItem(item, this.#deps.folder.top)
+  }
+
+  async #persistNow(item: FileItem, closes: boolean): Promise<void> {
+    const { content } = item
+    if (content.from !== 'local') return
+    const { staged } = content
+    const isDirty = staged?.dirty === true
+    if (!isDirty && !(closes && content.isWritten)) return
+    // As on a local disk: a new file that could not be written whole is not kept, an old one is as it is.
+    if (!content.journaled) staged?.refuseHalf()
+    try {
+      if (isDirty) staged.dirty = false
+      if (isDirty) await staged.sync()
+      await this.#deps.inTurn(() => this.#writeDown(item, content, { isDirty, closes }))
+    } catch (error) {
+      if (isDirty) staged.dirty = true
+      throw error
+    }
+  }
+
+  /** In one turn: a zip is made of all that is closed, and of nothing that is only about to be. */
+  async #writeDown(
+    item: FileItem,
+    content: LocalContent,
+    { isDirty, closes }: { readonly isDirty: boolean; readonly closes: boolean },
+  ): Promise<void> {
+    const { changes, contents } = this.#deps
+    const { staged } = content
+    const isNew = staged !== undefined && (isDirty || !content.journaled)
+    if (isNew) await changes.begin()
+    const path = this.#pathOf(item)
+    if (path === undefined || item.content !== content) return
+    if (isNew) {
+      if (!content.journaled) await syncDirectory(changes.filesDir)
+      this.#journalFile(item, content, staged, path)
+      await changes.sync()
+    }
+    // A zip may have gone without it since it was written down.
+    if (closes && contents.noteClosed(content)) changes.touch()
+  }
+
+  #journalFile(item: FileItem, content: LocalContent, staged: StagedFile, path: string): void {
+    item.mtimeMs = staged.mtime
+    content.length = staged.size
+    this.#deps.changes.append(fileOperation(item, content, path, this.#deps.clock.now()))
+    this.#deps.contents.noteJournaled(content)
+  }
+
+  /** The last user of an open file is gone. */
+  async release(item: FileItem, { wasWritable }: { readonly wasWritable: boolean }): Promise<void> {
+    item.handles -= 1
+    this.#deps.folder.openFiles -= 1
+    try {
+      if (item.handles === 0) await this.#closeItem(item)
+      else if (wasWritable && !isHalf(item)) await this.persist(item, { closes: true })
+    } finally {
+      this.#deps.folder.closeOldReaders()
+    }
+  }
+
+  async #closeItem(item: FileItem): Promise<void> {
+    const { content } = item
+    if (content.from !== 'local') return
+    if (isHalf(item)) {
+      await this.#takeBackHalf(item, content)
+      if (content.before !== undefined) return
+    }
+    const isThere = this.#pathOf(item) !== undefined
+    if (isThere) await this.persist(item, { closes: true })
+    if (item.handles > 0) return
+    content.closeStaged()
+    if (!isThere) this.discard(item)
+  }
+
+  /** As on a full local disk: a new file is not kept, an old one is as it was. */
+  async #takeBackHalf(item: FileItem, content: LocalContent): Promise<void> {
+    if (content.before === undefined) {
+      item.parent?.children?.delete(item.name)
+      item.parent = undefined
+      return
+    }
+    await this.#deps.contents.takeBack(item, content, content.before)
+    this.#deps.room.noteTakenBack()
+  }
+
+  /** Removes the staged content of a file that is gone, unless a program has it open. */
+  discard(item: FileItem): void {
+    const { contents, folder } = this.#deps
+    contents.noteUnlinked(item)
+    if (item.handles > 0) return
+    folder.forget(item)
+    contents.forget(item)
+  }
+}
+
+/** True for content that packing reads, or that a zip or the start after a kill may need as it is. */
+function staysAsItIs(content: LocalContent, { empty }: { readonly empty: boolean }): boolean {
+  if (content.isPinned) return true
+  // What was closed is not cut to nothing in place: a kill before the next close would take it.
+  if (empty && content.length > 0 && content.journaled && content.staged?.dirty !== true)
+    return true
+  return !content.isWritten && content.length <= COPIED_BYTES
+}
+
+function isHalf({ content }: FileItem): boolean {
+  return content.from === 'local' && content.staged?.isHalf === true && !content.journaled
+}

@@ -1,0 +1,225 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
+import { NOTHING } from '../../intents/base.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry } from '../tree/attributes.ts'
+import type { Entries } from '../root/entries.ts'
+import type { ExtendedAttributes } from '../root/extended.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { OpenMode } from '../tree/open-file.ts'
+import { SIZE_TRUSTED_MS } from '../tree/size-trust.ts'
+import type { Puts } from '../root/puts.ts'
+import type { RootAttributes } from '../root/root-attributes.ts'
+import type { InsideOfFolders } from '../root/root-home.ts'
+import type { DriveSettings } from '../settings.ts'
+import type { Created, OpenOptions, Home } from '../tree/home.ts'
+import { FolderOpenFile } from './folder-open-file.ts'
+import { attributesOf } from './item-attributes.ts'
+import type { FileItem } from './items.ts'
+import type { OpenFolder } from './open-folder.ts'
+import type { OpenFolders } from './open-folders.ts'
+
+interface FolderHomeDeps {
+  readonly folders: OpenFolders
+  readonly entries: Entries
+  readonly attributes: RootAttributes
+  readonly extended: ExtendedAttributes
+  readonly puts: Puts
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** The inside of folder bags. */
+export class FolderHome implements Home, InsideOfFolders {
+  readonly #deps: FolderHomeDeps
+  readonly #settings: DriveSettings
+
+  constructor(deps: FolderHomeDeps, settings: DriveSettings) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  owns(node: NodeId): boolean {
+    return this.#deps.folders.owns(node)
+  }
+
+  async lookup(parent: NodeId, name: string): Promise<Attributes> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    const child = (await open.folder.children(item)).get(name)
+    if (child === undefined) throw new DriveError('not-found', 'There is no such file.')
+    return attributesOf(open, child)
+  }
+
+  lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    const place = this.#deps.folders.placeNow(parent)
+    if (place?.item.type !== 'directory') return undefined
+    const child = place.item.children?.get(name)
+    return child === undefined ? undefined : attributesOf(place.open, child)
+  }
+
+  async getAttributes(node: NodeId): Promise<Attributes> {
+    const top = this.#deps.folders.topNode(node)
+    if (top === undefined) {
+      const { open, item } = await this.#deps.folders.placeOf(node)
+      return attributesOf(open, item)
+    }
+    const attributes = this.#deps.attributes.of(top)
+    const changedAtMs = this.#deps.folders.opened(node)?.folder.top.mtimeMs ?? 0
+    return { ...attributes, mtimeMs: Math.max(attributes.mtimeMs, changedAtMs) }
+  }
+
+  /** When another version of its folder last changed the size that a file may have, in ms; 0 for never. */
+  sizeChangedAtMs(node: NodeId): number {
+    const place = this.#deps.folders.placeNow(node)
+    if (place === undefined) return 0
+    const { open, item } = place
+    return Math.max(open.replacedAtMs, (item.type === 'file' ? item.sizeChangedAtMs : 0) ?? 0)
+  }
+
+  async setAttributes(node: NodeId, changes: AttributeChanges): Promise<void> {
+    const top = this.#deps.folders.topNode(node)
+    if (top !== undefined) {
+      await this.#deps.attributes.change(top, changes)
+      const opened = this.#deps.folders.opened(node)
+      if (opened !== undefined)
+        opened.folder.top.mtimeMs = changes.mtimeMs ?? opened.folder.top.mtimeMs
+      return
+    }
+    const { open, item } = await this.#deps.folders.placeOf(node)
+    await open.names.setAttributes(item, changes)
+  }
+
+  async truncate(node: NodeId, length: number): Promise<void> {
+    const file = await this.open(node, { writable: true, truncate: false })
+    try {
+      await file.truncate(length)
+      await file.fsync()
+    } finally {
+      await file.close()
+    }
+  }
+
+  async readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]> {
+    const { open, item } = await this.#deps.folders.directory(node)
+    const children = await open.folder.children(item)
+    return Array.from(children, ([name, { type }]) => ({ name, kind: type }))
+  }
+
+  async create(parent: NodeId, name: string, mode: number): Promise<Created> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    const file = await open.names.createFile(item, name, mode & 0o777)
+    const opened = this.#openFile(open, file, { writable: true })
+    return { attributes: attributesOf(open, file), file: opened }
+  }
+
+  async makeDirectory(parent: NodeId, name: string, mode: number): Promise<void> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    await open.names.makeDirectory(item, name, mode & 0o777)
+  }
+
+  async makeSymlink(parent: NodeId, name: string, target: string): Promise<void> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    await open.names.makeSymlink(item, name, target)
+  }
+
+  async readSymlink(node: NodeId): Promise<string> {
+    const { item } = await this.#deps.folders.placeOf(node)
+    if (item.type !== 'symlink') throw new DriveError('invalid', 'This is not a link.')
+    return item.target
+  }
+
+  async open(node: NodeId, options: OpenOptions): Promise<FolderOpenFile> {
+    const { open, item } = await this.#deps.folders.file(node)
+    const file = this.#openFile(open, item, options)
+    try {
+      if (options.truncate) await file.truncate(0)
+      return file
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+  }
+
+  #openFile(open: OpenFolder, item: FileItem, mode: OpenMode): FolderOpenFile {
+    const { folder, files, replacedAtMs } = open
+    const { clock, log } = this.#deps
+    const file = new FolderOpenFile({ folder, files, clock, log }, item, mode)
+    file.endIsUnsure = file.append && clock.now() - replacedAtMs < SIZE_TRUSTED_MS
+    return file
+  }
+
+  async unlink(parent: NodeId, name: string): Promise<NodeId> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    return (await open.names.unlink(item, name)).id
+  }
+
+  async removeDirectory(parent: NodeId, name: string): Promise<void> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    await open.names.removeDirectory(item, name)
+  }
+
+  async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
+    const from = await this.#deps.folders.directory(parent)
+    const to = await this.#deps.folders.directory(newParent)
+    if (from.open !== to.open) {
+      throw new DriveError('cross-device', 'Another folder is another bag: this is a copy.')
+    }
+    await from.open.names.rename(from.item, name, to.item, newName)
+  }
+
+  listExtended(node: NodeId): readonly string[] {
+    const top = this.#deps.folders.topNode(node)
+    return top === undefined ? [] : this.#deps.extended.list(top)
+  }
+
+  getExtended(node: NodeId, name: string): string {
+    const top = this.#deps.folders.topNode(node)
+    if (top !== undefined) return this.#deps.extended.get(top, name)
+    throw new DriveError('no-attribute', `There is no attribute ${name}.`)
+  }
+
+  async setExtended(node: NodeId, name: string, value: string): Promise<void> {
+    const top = this.#deps.folders.topNode(node)
+    if (top === undefined || this.#deps.extended.settable(name) !== 'kind') {
+      return Promise.reject(new DriveError('unsupported', 'Only user.bagfs.kind can be set here.'))
+    }
+    this.#deps.extended.setKind(top, value)
+  }
+
+  /** Starts an empty folder in the root; the caller holds the lock of names. */
+  async make(name: string, mode: number): Promise<void> {
+    const now = this.#deps.clock.now()
+    await this.#deps.puts.add(name, NOTHING, {
+      description: this.#settings.description,
+      mode: mode & 0o777,
+      mtimeMs: now,
+      content: { from: 'folder' },
+      isFolder: true,
+      changes: { start: 0 },
+      phase: 'local',
+    })
+    this.#deps.entries.resolve(name)
+  }
+
+  /** Throws `not-empty` for a folder that something is in. */
+  async refuseFull(node: FileNode): Promise<void> {
+    const open = await this.#deps.folders.folderOf(node)
+    const children = await open.folder.children(open.folder.top)
+    if (children.size > 0) throw new DriveError('not-empty', 'The folder is not empty.')
+  }
+
+  /** Waits until nothing of a folder is on its way to the service. */
+  async untilIdle(node: FileNode): Promise<void> {
+    const id = this.#deps.folders.opened(node.id)?.intentId
+    if (id !== undefined) await this.#deps.uploader.finished(id)
+  }
+
+  detach(node: FileNode): void {
+    this.#deps.folders.detach(node)
+  }
+}

@@ -1,0 +1,293 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import { checkTypedName } from '../../domain/names.ts'
+import { staysInside } from '../../zip/links.ts'
+import type { Logger } from '../../domain/logger.ts'
+import { syncDirectory } from '../../disk/sync.ts'
+import type { AttributeChanges } from '../tree/attributes.ts'
+import type { FolderFiles } from './folder-files.ts'
+import type { ChangeLog } from './change-log.ts'
+import type { FolderRoom } from './folder-room.ts'
+import type { Folder } from './folder.ts'
+import {
+  isWithin,
+  itemsOf,
+  pathOfItem,
+  type DirectoryItem,
+  type FileItem,
+  type Item,
+} from './items.ts'
+import type { TreeEntry } from './journal.ts'
+import type { LocalContents } from './local-contents.ts'
+import { lookForLinks, refuseLeavingLinks } from './leaving-links.ts'
+import { Replay } from './replay.ts'
+
+interface FolderNamesDeps {
+  readonly folder: Folder
+  readonly changes: ChangeLog
+  readonly room: FolderRoom
+  readonly files: FolderFiles
+  readonly contents: LocalContents
+  readonly clock: Clock
+  readonly log: Logger
+  readonly inTurn: <Result>(task: () => Promise<Result>) => Promise<Result>
+}
+
+/** What is done to the children of a directory. */
+type Change<Result> = (children: Map<string, Item>, nowMs: number) => Promise<Result>
+
+/** Changes of the tree of a folder: each is in the journal when it resolves. */
+export class FolderNames {
+  readonly #deps: FolderNamesDeps
+
+  constructor(deps: FolderNamesDeps) {
+    this.#deps = deps
+  }
+
+  /** A new empty file, already open for its maker. */
+  async createFile(parent: DirectoryItem, name: string, mode: number): Promise<FileItem> {
+    return this.#change(parent, async (children, now) => {
+      const existing = children.get(name)
+      if (existing?.type === 'file') return existing
+      this.#refuseExisting(existing, name)
+      const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
+      const content = this.#deps.contents.make(mode)
+      const item: FileItem = { ...base, type: 'file', content, handles: 0 }
+      this.#deps.folder.add(parent, children, item)
+      return Promise.resolve(item)
+    })
+  }
+
+  async makeDirectory(parent: DirectoryItem, name: string, mode: number): Promise<void> {
+    await this.#change(parent, async (children, now) => {
+      this.#refuseExisting(children.get(name), name)
+      const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
+      const item: Item = { ...base, type: 'directory', children: new Map(), archived: undefined }
+      // Written down first: what the disk has no room for must not show.
+      const path = this.#pathIn(parent, name)
+      this.#deps.changes.append({ op: 'directory', path, atMs: now, mode })
+      this.#deps.folder.add(parent, children, item)
+      return Promise.resolve()
+    })
+  }
+
+  async makeSymlink(parent: DirectoryItem, name: string, target: string): Promise<void> {
+    const steps = {
+      up: (directory: DirectoryItem) => directory.parent,
+      down: (directory: DirectoryItem, step: string) => {
+        const child = directory.children?.get(step)
+        return child?.type === 'directory' ? child : undefined
+      },
+    }
+    await this.#change(parent, async (children, now) => {
+      this.#refuseExisting(children.get(name), name)
+      if (!staysInside(target, parent, steps)) {
+        throw new DriveError('not-permitted', 'A link must be relative and stay inside its folder.')
+      }
+      const base = { id: this.#deps.folder.nextNode(), parent, name, mode: 0o777, mtimeMs: now }
+      const item: Item = { ...base, type: 'symlink', target }
+      const path = this.#pathIn(parent, name)
+      this.#deps.changes.append({ op: 'symlink', path, atMs: now, target })
+      this.#deps.folder.add(parent, children, item)
+      return Promise.resolve()
+    })
+  }
+
+  /** Removes a file or link; an open file lives on without a name. */
+  async unlink(parent: DirectoryItem, name: string): Promise<Item> {
+    return this.#removing(parent, async (children, now) => {
+      const item = this.#existing(children, name)
+      if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
+      await this.#remove(children, item, now)
+      return item
+    })
+  }
+
+  async removeDirectory(parent: DirectoryItem, name: string): Promise<void> {
+    await this.#removing(parent, async (children, now) => {
+      const item = this.#existing(children, name)
+      if (item.type !== 'directory') throw new DriveError('not-a-directory', 'This is a file.')
+      await this.#refuseFull(item)
+      await this.#remove(children, item, now)
+    })
+  }
+
+  async rename(
+    parent: DirectoryItem,
+    name: string,
+    newParent: DirectoryItem,
+    newName: string,
+  ): Promise<void> {
+    await this.#persistContent(parent, name)
+    await this.#change(parent, async (children, now) => {
+      const item = this.#existing(children, name)
+      const targets = await this.#deps.folder.children(newParent)
+      const target = targets.get(newName)
+      if (target === item) return
+      checkTypedName(newName)
+      if (item.type === 'directory' && isWithin(newParent, item)) {
+        throw new DriveError('invalid', 'A directory cannot be moved into itself.')
+      }
+      await this.#checkReplacement(item.type, target)
+      if (newParent !== parent) {
+        await lookForLinks(this.#deps.folder, item)
+        refuseLeavingLinks(item, { parent: newParent, name: newName })
+      }
+      const from = this.#pathOf(item)
+      const to = this.#pathIn(newParent, newName)
+      // Written down first: a kill in between must leave one of the two.
+      this.#deps.changes.append({ op: 'rename', path: from, atMs: now, to })
+      if (target !== undefined) this.#forget(targets, target)
+      children.delete(name)
+      item.name = newName
+      this.#deps.folder.add(newParent, targets, item)
+      newParent.mtimeMs = now
+    })
+  }
+
+  /** Throws what rename(2) says of a name that cannot be taken by something from elsewhere. */
+  async checkPlace(parent: DirectoryItem, name: string, type: Item['type']): Promise<void> {
+    this.#pathOf(parent)
+    checkTypedName(name)
+    await this.#checkReplacement(type, (await this.#deps.folder.children(parent)).get(name))
+  }
+
+  /**
+   * Puts what came from elsewhere under a name, in the place of what has it; its staged files are
+   * there. On disk when it resolves. The caller has the turn, and has checked the place.
+   */
+  async place(parent: DirectoryItem, name: string, entries: readonly TreeEntry[]): Promise<void> {
+    const { changes, folder, contents, clock, log } = this.#deps
+    const children = await folder.children(parent)
+    await syncDirectory(changes.filesDir)
+    const path = this.#pathIn(parent, name)
+    const operation = { op: 'tree', path, atMs: clock.now(), entries } as const
+    changes.append(operation)
+    const target = children.get(name)
+    if (target !== undefined) this.#forget(children, target)
+    const { filesDir } = changes
+    await new Replay({ folder, contents, filesDir }, log).run([operation])
+    const placed = children.get(name)
+    if (placed !== undefined) contents.count(placed)
+    await changes.sync()
+  }
+
+  /** Takes something away with all that is in it; open files live on. The caller has the turn. */
+  takeOut(item: Item): void {
+    const { parent } = item
+    if (parent?.children === undefined) throw new DriveError('not-found', 'This file is gone.')
+    const now = this.#deps.clock.now()
+    this.#deps.changes.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
+    parent.mtimeMs = now
+    const inside = [...itemsOf(item)]
+    parent.children.delete(item.name)
+    item.parent = undefined
+    for (const each of inside) {
+      if (each.type === 'file') this.#deps.files.discard(each)
+      else this.#deps.folder.forget(each)
+    }
+  }
+
+  async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
+    if (changesNothing(item, changes)) return
+    await this.#deps.inTurn(async () => {
+      await this.#deps.room.check()
+      await this.#deps.changes.begin()
+      const mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
+      const mtimeMs = changes.mtimeMs ?? item.mtimeMs
+      const local = item.type === 'file' && item.content.from === 'local' ? item.content : undefined
+      const path = pathOfItem(item, this.#deps.folder.top)
+      if (local?.journaled !== false && path !== undefined && path !== '') {
+        this.#deps.changes.append({ op: 'attributes', path, mode, mtimeMs })
+      }
+      item.mode = mode
+      item.mtimeMs = mtimeMs
+      const staged = local?.staged
+      if (staged !== undefined && changes.mtimeMs !== undefined) staged.mtimeMs = changes.mtimeMs
+    })
+  }
+
+  /** A rename must find in the journal what it renames. */
+  async #persistContent(parent: DirectoryItem, name: string): Promise<void> {
+    const item = (await this.#deps.folder.children(parent)).get(name)
+    if (item?.type !== 'file') return
+    // What was closed is in the journal, and stays what it was when it was closed.
+    const { content } = item
+    if (content.from === 'local' && content.isClosed) return
+    await this.#deps.files.persist(item, { closes: false })
+  }
+
+  async #change<Result>(parent: DirectoryItem, task: Change<Result>): Promise<Result> {
+    return this.#deps.inTurn(async () => {
+      await this.#deps.room.check()
+      return this.#begun(parent, task)
+    })
+  }
+
+  /** A change that needs no room: what is removed may be what the folder is too large by. */
+  async #removing<Result>(parent: DirectoryItem, task: Change<Result>): Promise<Result> {
+    return this.#deps.inTurn(() => this.#begun(parent, task))
+  }
+
+  async #begun<Result>(parent: DirectoryItem, task: Change<Result>): Promise<Result> {
+    await this.#deps.changes.begin()
+    const now = this.#deps.clock.now()
+    const result = await task(await this.#deps.folder.children(parent), now)
+    parent.mtimeMs = now
+    return result
+  }
+
+  #remove(children: Map<string, Item>, item: Item, now: number): Promise<void> {
+    this.#deps.changes.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
+    this.#forget(children, item)
+    return Promise.resolve()
+  }
+
+  #forget(children: Map<string, Item>, item: Item): void {
+    children.delete(item.name)
+    item.parent = undefined
+    if (item.type === 'file') this.#deps.files.discard(item)
+    else this.#deps.folder.forget(item)
+  }
+
+  async #checkReplacement(type: Item['type'], target: Item | undefined): Promise<void> {
+    if (target?.type === 'directory') {
+      if (type !== 'directory') throw new DriveError('is-a-directory', 'There is a directory.')
+      await this.#refuseFull(target)
+    } else if (target !== undefined && type === 'directory') {
+      throw new DriveError('not-a-directory', 'There is a file.')
+    }
+  }
+
+  async #refuseFull(directory: DirectoryItem): Promise<void> {
+    const children = await this.#deps.folder.children(directory)
+    if (children.size > 0) throw new DriveError('not-empty', 'The directory is not empty.')
+  }
+
+  #existing(children: Map<string, Item>, name: string): Item {
+    const item = children.get(name)
+    if (item === undefined) throw new DriveError('not-found', 'There is no such file.')
+    return item
+  }
+
+  #refuseExisting(existing: Item | undefined, name: string): void {
+    if (existing !== undefined) throw new DriveError('exists', 'There is something of this name.')
+    checkTypedName(name)
+  }
+
+  #pathIn(parent: DirectoryItem, name: string): string {
+    const path = this.#pathOf(parent)
+    return path === '' ? name : `${path}/${name}`
+  }
+
+  #pathOf(item: Item): string {
+    const path = pathOfItem(item, this.#deps.folder.top)
+    if (path === undefined) throw new DriveError('not-found', 'This file is gone.')
+    return path
+  }
+}
+
+/** A mode that is set again, or the time of the last read, is no reason to store the folder again. */
+function changesNothing(item: Item, { mode = item.mode, mtimeMs }: AttributeChanges): boolean {
+  return mtimeMs === undefined && mode === item.mode
+}

@@ -1,0 +1,199 @@
+import type { BagCache } from '../../content/bag-cache.ts'
+import type { BagReader } from '../../content/bag-reader.ts'
+import { withoutZip } from '../../domain/folder-names.ts'
+import type { BagId, NodeId } from '../../domain/ids.ts'
+import { openArchive, type Archive, type ArchiveLimits } from '../../zip/archive.ts'
+import { blockBuffered } from '../../zip/block-buffer.ts'
+import { readLinkTargets } from '../../zip/links.ts'
+import type { ArchiveNode, DirectoryNode } from '../../zip/tree.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import { itemsOf, type DirectoryItem, type Item } from './items.ts'
+
+export interface FolderDeps {
+  readonly cache: BagCache
+  readonly limits: ArchiveLimits
+  readonly nextNode: () => NodeId
+  /** Told of each item, so that it is found by its id. */
+  readonly register: (item: Item, folder: Folder) => void
+  readonly unregister: (item: Item) => void
+}
+
+/** A zip at the service: the one that a folder's unchanged content is in, or another version of it. */
+export interface OpenZip {
+  readonly bagId: BagId
+  readonly archive: Archive
+  readonly reader: BagReader
+}
+
+const BLOCK_BYTES = 128 * 1024
+/** Blocks that are kept in memory for each folder. */
+const BLOCKS = 32
+
+/** A folder bag as a tree of items, made from its zip as programs look into it. */
+export class Folder {
+  readonly node: FileNode
+  readonly top: DirectoryItem
+  readonly #deps: FolderDeps
+  #base: OpenZip | undefined
+  /** Zips of before that open files still read. */
+  readonly #oldReaders: BagReader[] = []
+  /** Open files of this folder. */
+  openFiles = 0
+
+  constructor(deps: FolderDeps, node: FileNode, times: { mode: number; mtimeMs: number }) {
+    this.#deps = deps
+    this.node = node
+    this.top = {
+      type: 'directory',
+      id: node.id,
+      parent: undefined,
+      name: '',
+      ...times,
+      children: undefined,
+      archived: undefined,
+    }
+  }
+
+  get baseBag(): BagId | undefined {
+    return this.#base?.bagId
+  }
+
+  get base(): OpenZip | undefined {
+    return this.#base
+  }
+
+  get archive(): Archive | undefined {
+    return this.#base?.archive
+  }
+
+  /** Reads the tree of a bag, which the folder shows from now on; undefined for a folder made here. */
+  async load(bagId: BagId | undefined): Promise<void> {
+    this.forgetTree()
+    this.#base = bagId === undefined ? undefined : await this.openZip(bagId)
+    this.top.archived = this.#base?.archive.root
+    if (this.#base === undefined) this.top.children = new Map()
+  }
+
+  /** What is here of the base is to be found by the next process: the base may be deleted by then. */
+  keepBase(): void {
+    this.#base?.reader.keep()
+  }
+
+  /** Takes a new zip of the same content in place of the old one; items are led to it by `remap`. */
+  async rebase(bagId: BagId, remap: (archive: Archive) => void): Promise<void> {
+    const base = await this.openZip(bagId)
+    const old = this.#base
+    this.#base = base
+    remap(base.archive)
+    if (old !== undefined) this.#oldReaders.push(old.reader)
+    this.closeOldReaders()
+  }
+
+  /** Reads the tree of a bag; the caller closes its reader. */
+  async openZip(bagId: BagId): Promise<OpenZip> {
+    const reader = this.#deps.cache.open(bagId)
+    try {
+      const length = await reader.length()
+      const read = (bytes: Uint8Array, position: number, signal?: AbortSignal): Promise<number> =>
+        reader.read(bytes, position, signal)
+      const readNow = (bytes: Uint8Array, position: number): number | undefined =>
+        reader.readNow(bytes, position)
+      const source = blockBuffered(
+        { length, read, readNow },
+        { blockBytes: BLOCK_BYTES, maxBlocks: BLOCKS },
+      )
+      const folderName = withoutZip(this.node.serviceName)
+      const archive = await openArchive(source, { limits: this.#deps.limits, folderName })
+      return { bagId, archive, reader }
+    } catch (error) {
+      reader.close()
+      throw error
+    }
+  }
+
+  /** What is in a directory; made from the zip at the first look. */
+  async children(directory: DirectoryItem): Promise<Map<string, Item>> {
+    if (directory.children !== undefined) return directory.children
+    const { archived } = directory
+    const archive = this.#base?.archive
+    if (archive !== undefined && archived !== undefined) {
+      await readLinkTargets(archive, archived.children.values())
+    }
+    directory.children ??= this.#childrenOf(directory, archived, archive)
+    return directory.children
+  }
+
+  #childrenOf(
+    parent: DirectoryItem,
+    archived: DirectoryNode | undefined,
+    archive: Archive | undefined,
+  ): Map<string, Item> {
+    const children = new Map<string, Item>()
+    if (archived === undefined || archive === undefined) return children
+    for (const node of archived.children.values()) {
+      children.set(node.name, this.#itemOf(parent, node, archive))
+    }
+    return children
+  }
+
+  #itemOf(parent: DirectoryItem, node: ArchiveNode, archive: Archive): Item {
+    const { name, mode, mtimeMs } = node
+    const base = { id: this.#deps.nextNode(), parent, name, mode, mtimeMs }
+    const item = itemOf(base, node, archive)
+    this.#deps.register(item, this)
+    return item
+  }
+
+  /** Adds an item that was made here. */
+  add(directory: DirectoryItem, children: Map<string, Item>, item: Item): void {
+    item.parent = directory
+    children.set(item.name, item)
+    this.#deps.register(item, this)
+  }
+
+  nextNode(): NodeId {
+    return this.#deps.nextNode()
+  }
+
+  forget(item: Item): void {
+    this.#deps.unregister(item)
+  }
+
+  /** Lets go of all items; they are made again from the base at the next look. */
+  forgetTree(): void {
+    for (const item of itemsOf(this.top)) if (item !== this.top) this.#deps.unregister(item)
+    this.top.children = undefined
+  }
+
+  /** The folder goes as a whole: what is in it and open is in no folder any more. */
+  letGoOfItems(): void {
+    for (const item of this.top.children?.values() ?? []) item.parent = undefined
+  }
+
+  closeOldReaders(): void {
+    if (this.openFiles > 0) return
+    for (const reader of this.#oldReaders.splice(0)) reader.close()
+  }
+
+  /** Open files can be read to their end; all else is let go of. */
+  close(): void {
+    if (this.#base !== undefined) this.#oldReaders.push(this.#base.reader)
+    this.#base = undefined
+    this.forgetTree()
+    this.closeOldReaders()
+  }
+}
+
+function itemOf(
+  base: { id: NodeId; parent: DirectoryItem; name: string; mode: number; mtimeMs: number },
+  node: ArchiveNode,
+  archive: Archive,
+): Item {
+  if (node.type === 'directory') {
+    return { ...base, type: 'directory', children: undefined, archived: node }
+  }
+  if (node.type === 'symlink' && node.linkTarget !== undefined) {
+    return { ...base, type: 'symlink', target: node.linkTarget }
+  }
+  return { ...base, type: 'file', content: { from: 'archive', archive, node }, handles: 0 }
+}

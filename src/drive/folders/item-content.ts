@@ -1,0 +1,90 @@
+import type { Archive } from '../../zip/archive.ts'
+import type { LeafNode } from '../../zip/tree.ts'
+import type { Room } from '../space/room.ts'
+import type { StagedFile } from '../tree/staged-file.ts'
+import type { Undo } from './undo.ts'
+
+/** Content of an entry of the folder's zip. */
+export interface ArchivedContent {
+  readonly from: 'archive'
+  readonly archive: Archive
+  readonly node: LeafNode
+}
+
+/** Content that was written here: a file in the folder's staging directory. */
+export class LocalContent {
+  readonly from = 'local'
+  /** Name of the file: a number. */
+  readonly file: string
+  readonly path: string
+  /** What it takes of the account until the folder is stored with it, or it is gone. */
+  readonly room: Room
+  /** Bytes that the journal promises. */
+  length = 0
+  /** Open while a program reads or writes it. */
+  staged: StagedFile | undefined
+  /** True once the journal names it: a kill does not take it. */
+  journaled = false
+  /** True once it was closed or synced as a whole: this is what the folder is stored with. */
+  isClosed = false
+  /** While it is written in place although it was closed: what it was when it was. */
+  undo: Undo | undefined
+  /** Until it is closed: the content of before, which the folder is stored with. */
+  before: LocalContent | ArchivedContent | undefined
+  /** While packing reads it, a write goes to a copy. */
+  #pins = 0
+  /** Removes the file; set once no file of the folder has this content any more. */
+  #remove: (() => void) | undefined
+
+  constructor(place: { readonly file: string; readonly path: string }, room: Room) {
+    this.file = place.file
+    this.path = place.path
+    this.room = room
+  }
+
+  /** True while it is not, or no longer, what the folder is stored with. */
+  get isWritten(): boolean {
+    return !this.isClosed || this.undo !== undefined
+  }
+
+  get isPinned(): boolean {
+    return this.#pins > 0
+  }
+
+  /** From now on a write goes to a copy, so that this content stays as it is. */
+  pin(): void {
+    this.#pins += 1
+  }
+
+  /** Content that was let go of while it was pinned goes now. */
+  unpin(): void {
+    this.#pins -= 1
+    if (this.#pins === 0) this.#remove?.()
+  }
+
+  /** What was closed is not needed any more: it was closed anew, or is kept elsewhere. */
+  dropUndo(): void {
+    const { undo } = this
+    this.undo = undefined
+    undo?.drop()
+  }
+
+  /** No file of the folder has it any more: `remove` is called once it is not read any more. */
+  letGo(remove: () => void): void {
+    this.room.giveBack()
+    this.dropUndo()
+    this.#remove = remove
+    if (this.#pins === 0) remove()
+  }
+
+  /** Lets go of the open file; it is opened again at the next use. */
+  closeStaged(): void {
+    this.staged?.close()
+    this.staged = undefined
+  }
+}
+
+/** True for content that may be written in place, without a look at what it was. */
+export function isChangeable(content: LocalContent): boolean {
+  return !content.isPinned && content.isWritten
+}

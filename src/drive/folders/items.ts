@@ -1,0 +1,77 @@
+import type { NodeId } from '../../domain/ids.ts'
+import type { DirectoryNode } from '../../zip/tree.ts'
+import type { ArchivedContent, LocalContent } from './item-content.ts'
+
+interface ItemBase {
+  readonly id: NodeId
+  parent: DirectoryItem | undefined
+  name: string
+  mode: number
+  mtimeMs: number
+}
+
+export interface FileItem extends ItemBase {
+  readonly type: 'file'
+  content: LocalContent | ArchivedContent
+  /** Open handles; an unlinked file lives on until the last is closed. */
+  handles: number
+  /** When the kernel last had to learn another size of it, in ms since the epoch. */
+  sizeChangedAtMs?: number
+}
+
+export interface LinkItem extends ItemBase {
+  readonly type: 'symlink'
+  readonly target: string
+}
+
+export interface DirectoryItem extends ItemBase {
+  readonly type: 'directory'
+  /** Undefined until the first look: then made from `archived`. */
+  children: Map<string, Item> | undefined
+  /** Where the children are in the zip; undefined for a directory that was made here. */
+  archived: DirectoryNode | undefined
+}
+
+export type Item = FileItem | LinkItem | DirectoryItem
+
+/**
+ * What the folder is stored with: content as it was closed or synced last. Undefined for a file that
+ * never was.
+ */
+export function closedContent({ content }: FileItem): LocalContent | ArchivedContent | undefined {
+  let at: LocalContent | ArchivedContent | undefined = content
+  while (at?.from === 'local' && !at.isClosed) at = at.before
+  return at
+}
+
+/** Path relative to `top`; empty for `top` itself. Undefined for what is not in there any more. */
+export function pathOfItem(item: Item, top: Item): string | undefined {
+  const names: string[] = []
+  let at: Item = item
+  while (at !== top) {
+    const parent: DirectoryItem | undefined = at.parent
+    if (parent === undefined) return undefined
+    names.push(at.name)
+    at = parent
+  }
+  return names.reverse().join('/')
+}
+
+/** A directory and all below it that was looked at. */
+export function* itemsOf(top: Item): Generator<Item> {
+  const rest: Item[] = [top]
+  for (let item = rest.pop(); item !== undefined; item = rest.pop()) {
+    yield item
+    if (item.type !== 'directory') continue
+    // Not as the arguments of one call: there may be more than fit.
+    for (const child of item.children?.values() ?? []) rest.push(child)
+  }
+}
+
+/** True when `item` is `directory` or below it. */
+export function isWithin(item: Item, directory: Item): boolean {
+  for (let at: Item | undefined = item; at !== undefined; at = at.parent) {
+    if (at === directory) return true
+  }
+  return false
+}

@@ -1,0 +1,217 @@
+import type { BagCache } from '../../content/bag-cache.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
+import { NOTHING } from '../../intents/base.ts'
+import type { PutIntent } from '../../intents/intent.ts'
+import { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { StepListener } from '../../outbox/steps.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { Entries } from '../root/entries.ts'
+import type { Kinds } from '../root/kinds.ts'
+import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { Puts } from '../root/puts.ts'
+import type { RootAttributes } from '../root/root-attributes.ts'
+import type { DriveSettings } from '../settings.ts'
+import type { Space } from '../space/space.ts'
+import type { Folder } from './folder.ts'
+import type { InflatedFiles } from './inflated-files.ts'
+import type { DirectoryItem, FileItem, Item } from './items.ts'
+import { OpenFolder } from './open-folder.ts'
+import type { SalvageDeps } from './salvage.ts'
+
+interface OpenFoldersDeps extends SalvageDeps {
+  readonly cache: BagCache
+  readonly inflated: InflatedFiles
+  readonly nodes: Nodes
+  readonly entries: Entries
+  readonly kinds: Kinds
+  readonly attributes: RootAttributes
+  readonly puts: Puts
+  readonly space: Space
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly clock: Clock
+  readonly log: Logger
+  readonly onStep?: StepListener
+}
+
+/** About a million and a half of files. */
+const MAX_TREE_BYTES = 512 * 1024 * 1024
+
+/** Something inside a folder. */
+export interface Place<Kind extends Item = Item> {
+  readonly open: OpenFolder
+  readonly item: Kind
+}
+
+/** The folders that programs looked into, and what is in them, by id. */
+export class OpenFolders {
+  readonly #deps: OpenFoldersDeps
+  readonly #settings: DriveSettings
+  /** By the node of their top; `detach` removes. */
+  readonly #open = new Map<NodeId, OpenFolder>()
+  /** Items by id; a folder takes its items out when it lets go of them. */
+  readonly #items = new Map<NodeId, { readonly item: Item; readonly folder: Folder }>()
+
+  readonly #turns = new KeyedLock<Folder>()
+
+  constructor(deps: OpenFoldersDeps, settings: DriveSettings) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /** True for a folder of the root and for everything inside of one. */
+  owns(node: NodeId): boolean {
+    return this.#items.has(node) || this.topNode(node) !== undefined
+  }
+
+  /** The node of a folder of the root; undefined for all others. */
+  topNode(id: NodeId): FileNode | undefined {
+    const node = this.#deps.nodes.get(id)
+    return node !== undefined && this.#deps.kinds.isFolder(node.entry) ? node : undefined
+  }
+
+  /** A folder that is open already. */
+  opened(top: NodeId): OpenFolder | undefined {
+    return this.#open.get(top)
+  }
+
+  all(): Iterable<OpenFolder> {
+    return this.#open.values()
+  }
+
+  /** The folder of a node of the root, with its tree loaded. */
+  async folderOf(node: FileNode): Promise<OpenFolder> {
+    if (node.name !== undefined) this.#deps.entries.resolve(node.name)
+    const known = this.#open.get(node.id)
+    if (known !== undefined && !(known.isOutdated && known.folder.openFiles === 0)) {
+      return known.ready()
+    }
+    known?.close()
+    const open = new OpenFolder(
+      {
+        ...this.#deps,
+        turns: this.#turns,
+        limits: { maxTreeBytes: MAX_TREE_BYTES },
+        nextNode: () => this.#deps.nodes.allocate(),
+        register: (item, folder) => this.#items.set(item.id, { item, folder }),
+        unregister: (item) => this.#items.delete(item.id),
+        begin: (at, shown, base, id) => this.#begin(at, shown, base, id),
+      },
+      {
+        restMs: this.#settings.folderSettleMs,
+        listingLagMs: this.#settings.listingLagMs,
+      },
+      node,
+      this.#deps.attributes.of(node),
+    )
+    if (known !== undefined) open.replacedAtMs = this.#deps.clock.now()
+    this.#open.set(node.id, open)
+    return open.ready()
+  }
+
+  /** As `placeOf`, for what is loaded; undefined where something is to be waited for. */
+  placeNow(id: NodeId): Place | undefined {
+    const top = this.topNode(id)
+    if (top === undefined) return this.#placeOfItem(id)
+    if (top.name !== undefined) this.#deps.entries.resolve(top.name)
+    const open = this.#open.get(id)
+    if (open === undefined || !open.isReady || open.isOutdated) return undefined
+    return { open, item: open.folder.top }
+  }
+
+  #placeOfItem(id: NodeId): Place | undefined {
+    const found = this.#items.get(id)
+    const open = found === undefined ? undefined : this.#open.get(found.folder.node.id)
+    return found === undefined || open === undefined ? undefined : { open, item: found.item }
+  }
+
+  /** Rejects `not-found` for what is in no folder any more. */
+  async placeOf(id: NodeId): Promise<Place> {
+    const top = this.topNode(id)
+    if (top !== undefined) {
+      const open = await this.folderOf(top)
+      return { open, item: open.folder.top }
+    }
+    const place = this.#placeOfItem(id)
+    if (place === undefined) throw new DriveError('not-found', 'This file is gone.')
+    return place
+  }
+
+  async directory(id: NodeId): Promise<Place<DirectoryItem>> {
+    const { open, item } = await this.placeOf(id)
+    if (item.type !== 'directory') throw new DriveError('not-a-directory', 'This is a file.')
+    return { open, item }
+  }
+
+  async file(id: NodeId): Promise<Place<FileItem>> {
+    const { open, item } = await this.placeOf(id)
+    if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
+    if (item.type === 'symlink') throw new DriveError('invalid', 'This is a link.')
+    return { open, item }
+  }
+
+  /** The node of the folder that something is in, or that it is; undefined for all others. */
+  topOf(id: NodeId): NodeId | undefined {
+    return this.#items.get(id)?.folder.node.id ?? this.topNode(id)?.id
+  }
+
+  /** Runs a task while nothing else changes these folders. */
+  async inTurns<Result>(
+    folders: readonly OpenFolder[],
+    task: () => Promise<Result>,
+  ): Promise<Result> {
+    return this.#turns.runAll(
+      folders.map(({ folder }) => folder),
+      task,
+    )
+  }
+
+  /** A folder was removed from the root. */
+  detach(node: FileNode): void {
+    this.#open.get(node.id)?.close()
+    this.#open.delete(node.id)
+  }
+
+  close(): void {
+    for (const open of this.#open.values()) open.close()
+    this.#open.clear()
+  }
+
+  /** The open folder that an intent has the changes of. */
+  changedBy(id: IntentId): OpenFolder | undefined {
+    for (const open of this.#open.values()) if (open.intentId === id) return open
+    return undefined
+  }
+
+  /**
+   * For changes to the bag `base`, while `shown` has the name. When another machine put that there, both
+   * are kept.
+   */
+  #begin(node: FileNode, shown: BagId, base: BagId, id: IntentId): Promise<PutIntent> {
+    const { mode, mtimeMs } = this.#deps.attributes.of(node)
+    const isOurs = shown === base || this.#isSuccessor(shown, base)
+    const bag = isOurs ? shown : base
+    const { entry } = node
+    const replaced = isOurs ? { replaces: [bag], supersedes: [] } : NOTHING
+    const what = {
+      description: entry?.kind === 'bag' ? entry.record.description : this.#settings.description,
+      mode,
+      mtimeMs,
+      content: { from: 'folder' },
+      isFolder: true,
+      changes: { base: bag, start: 0 },
+    } as const
+    return this.#deps.puts.add(node.serviceName, replaced, what, id)
+  }
+
+  /** True when the same content went from one bag to the other here (a folder was renamed). */
+  #isSuccessor(bag: BagId, before: BagId): boolean {
+    return this.#deps.outbox
+      .intents()
+      .some((put) => put.kind === 'put' && put.bagId === bag && put.replaces.includes(before))
+  }
+}

@@ -1,0 +1,89 @@
+import { DriveError } from '../../domain/errors.ts'
+import type { MovedTo } from '../../intents/intent.ts'
+import type { Item } from '../folders/items.ts'
+import type { TreeEntry } from '../folders/journal.ts'
+import type { OpenFolder } from '../folders/open-folder.ts'
+import type { Place } from '../folders/open-folders.ts'
+import { sizeOfTree, TreeCopy } from '../folders/tree-copy.ts'
+import { refuseLeavingLinks, type NewPlace } from '../folders/leaving-links.ts'
+import type { MoveSource, OpenPath } from './source.ts'
+
+/** Copies that may have to be made again because something changed meanwhile. */
+const ROUNDS = 5
+
+/** Something in a folder. */
+export class ItemSource implements MoveSource {
+  readonly folder: OpenFolder
+  readonly item: Item
+  readonly handles: readonly OpenPath[]
+  readonly isInRoot: boolean = false
+  readonly #name: string
+  #copy: TreeCopy | undefined
+
+  constructor({ open, item }: Place, handles: readonly OpenPath[]) {
+    this.folder = open
+    this.item = item
+    this.handles = handles
+    this.#name = item.name
+  }
+
+  get type(): Item['type'] {
+    return this.item.type
+  }
+
+  check(place: NewPlace | undefined): void {
+    refuseLeavingLinks(this.item, place)
+  }
+
+  /** The next zip of a folder that has changes holds room for all that is in it. */
+  async unheldBytes(): Promise<number> {
+    return this.folder.room.isHeld ? 0 : sizeOfTree(this.folder, this.item)
+  }
+
+  async copyTo(dir: string): Promise<void> {
+    this.#copy ??= new TreeCopy(this.folder, dir)
+    await this.#copy.complete(this.item)
+  }
+
+  async finish(): Promise<readonly TreeEntry[]> {
+    this.refuseGone()
+    await this.begin()
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const found = await this.#copy?.complete(this.item)
+      if (found?.isSame === true) return found.entries
+    }
+    throw new DriveError('busy', 'The file changes while it is moved.')
+  }
+
+  /** What is there now. What changed since `finish`, or is in another zip since, is copied once more. */
+  async now(): Promise<readonly TreeEntry[]> {
+    const found = await this.#copy?.complete(this.item)
+    return found?.entries ?? []
+  }
+
+  get isGone(): boolean {
+    const { parent } = this.item
+    return this.item.name !== this.#name || parent?.children?.get(this.#name) !== this.item
+  }
+
+  protected refuseGone(): void {
+    if (this.isGone) throw new DriveError('not-found', 'This file is gone.')
+  }
+
+  /** The folder must take the removal before anything is at the new place. */
+  protected async begin(): Promise<void> {
+    await this.folder.changes.begin()
+  }
+
+  async remove(to: MovedTo): Promise<void> {
+    // Content that is still pinned would stay behind.
+    this.release()
+    await this.folder.changes.noteMoved(to)
+    this.folder.names.takeOut(this.item)
+  }
+
+  release(): void {
+    this.#copy?.release()
+    this.#copy = undefined
+  }
+}

@@ -1,0 +1,215 @@
+import { mkdir, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { StepListener } from '../../outbox/steps.ts'
+import { FolderOpenFile } from '../folders/folder-open-file.ts'
+import type { FolderHome } from '../folders/folder-home.ts'
+import { pathOfItem, type DirectoryItem, type Item } from '../folders/items.ts'
+import type { TreeEntry } from '../folders/journal.ts'
+import type { OpenFolder } from '../folders/open-folder.ts'
+import type { Place } from '../folders/open-folders.ts'
+import type { Handles } from '../tree/handles.ts'
+import { ROOT, type FileNode } from '../tree/nodes.ts'
+import type { RootHome } from '../root/root-home.ts'
+import { RootOpenFile } from '../root/root-open-file.ts'
+import { ItemSource } from './folder-source.ts'
+import { RootFileSource, RootFolderSource, type RootSourceDeps } from './root-sources.ts'
+import type { MoveSource, OpenPath } from './source.ts'
+import { MovesToRoot, type ToRootDeps } from './to-root.ts'
+
+interface MovesDeps extends RootSourceDeps, ToRootDeps {
+  readonly names: KeyedLock<'names'>
+  readonly folders: FolderHome
+  readonly root: RootHome
+  readonly outbox: Outbox
+  readonly handles: Handles
+  readonly log: Logger
+  readonly onStep?: StepListener
+}
+
+/**
+ * Renames that leave a folder, or enter one. A folder is a bag of its own, so what moves is copied on
+ * this machine. The new place is on disk before the old one goes: a kill in between may leave both,
+ * and never neither.
+ */
+export class Moves {
+  readonly #deps: MovesDeps
+  readonly #toRoot: MovesToRoot
+
+  constructor(deps: MovesDeps) {
+    this.#deps = deps
+    this.#toRoot = new MovesToRoot(deps)
+  }
+
+  /** True when a rename leads from one folder to another, or to or from the root. */
+  isBetween(parent: NodeId, newParent: NodeId): boolean {
+    const [from, to] = [this.#folderOf(parent), this.#folderOf(newParent)]
+    return from !== undefined && to !== undefined && from !== to
+  }
+
+  /** The node of a folder, or the root; undefined for what is neither. */
+  #folderOf(id: NodeId): NodeId | undefined {
+    return id === ROOT ? ROOT : this.#deps.openFolders.topOf(id)
+  }
+
+  async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
+    const { outbox, handles } = this.#deps
+    const source = await this.#sourceOf(parent, name)
+    const ids = source.handles.map(({ id }) => id)
+    await handles.during(ids, async () => {
+      const draft = outbox.createDraft()
+      const copies = join(outbox.directory(draft.id), 'files')
+      try {
+        await mkdir(copies, { mode: 0o700 })
+        if (newParent !== ROOT) await this.#intoFolder(source, newParent, newName, copies)
+        else if (source instanceof ItemSource) await this.#toRoot.move(source, newName, draft)
+      } finally {
+        source.release()
+        await outbox.discardDraft(draft.id)
+      }
+      await this.#moveHandles(source.handles, newParent, newName)
+    })
+  }
+
+  async #sourceOf(parent: NodeId, name: string): Promise<MoveSource> {
+    const { openFolders, root } = this.#deps
+    if (parent !== ROOT) {
+      const { open, item } = await openFolders.directory(parent)
+      const child = (await open.folder.children(item)).get(name)
+      if (child === undefined) throw new DriveError('not-found', 'There is no such file.')
+      return new ItemSource({ open, item: child }, this.#openIn(child))
+    }
+    await root.find(name)
+    await root.learnForChange(name)
+    const node: FileNode = await root.find(name)
+    if (openFolders.topNode(node.id) === undefined)
+      return new RootFileSource(this.#deps, node, this.#openOf(node))
+    const open = await openFolders.folderOf(node)
+    const { top } = open.folder
+    return new RootFolderSource(this.#deps, { open, item: top }, this.#openIn(top))
+  }
+
+  /** Open files below something in a folder, or that one itself. */
+  #openIn(top: Item): readonly OpenPath[] {
+    return [...this.#deps.handles.all()].flatMap(([id, file]) => {
+      const path = file instanceof FolderOpenFile ? pathOfItem(file.item, top) : undefined
+      return path === undefined ? [] : [{ id, path, mode: file }]
+    })
+  }
+
+  #openOf(node: FileNode): readonly OpenPath[] {
+    return [...this.#deps.handles.all()].flatMap(([id, file]) =>
+      file instanceof RootOpenFile && file.node === node ? [{ id, path: '', mode: file }] : [],
+    )
+  }
+
+  async #intoFolder(
+    source: MoveSource,
+    newParent: NodeId,
+    newName: string,
+    copies: string,
+  ): Promise<void> {
+    const to = await this.#deps.openFolders.directory(newParent)
+    if (source.folder === to.open) {
+      throw new DriveError('invalid', 'A folder cannot be moved into itself.')
+    }
+    const check = async (): Promise<void> => {
+      await to.open.names.checkPlace(to.item, newName, source.type)
+      source.check({ parent: to.item, name: newName })
+    }
+    await check()
+    await to.open.room.check(await source.unheldBytes())
+    await source.copyTo(copies)
+    await this.#locked(source, to.open, async () => {
+      await this.#refuseReloaded(newParent, to)
+      const entries = await source.finish()
+      await check()
+      await to.open.changes.begin()
+      await this.#place(await takeFiles(entries, copies, to.open), to, newName, source)
+    })
+  }
+
+  async #locked(source: MoveSource, target: OpenFolder, task: () => Promise<void>): Promise<void> {
+    const { names, openFolders } = this.#deps
+    const opens = source.folder === undefined ? [target] : [source.folder, target]
+    const inTurns = (): Promise<void> => openFolders.inTurns(opens, task)
+    await (source.isInRoot ? names.run('names', inTurns) : inTurns())
+  }
+
+  /** Another change may have replaced the folder while the content was copied. */
+  async #refuseReloaded(newParent: NodeId, to: Place): Promise<void> {
+    const now = await this.#deps.openFolders.directory(newParent)
+    if (now.open !== to.open) throw new DriveError('busy', 'The folder has changed meanwhile.')
+  }
+
+  async #place(
+    entries: readonly TreeEntry[],
+    to: Place<DirectoryItem>,
+    newName: string,
+    source: MoveSource,
+  ): Promise<void> {
+    const { onStep } = this.#deps
+    const isReplacing = (await to.open.folder.children(to.item)).has(newName)
+    try {
+      await to.open.names.place(to.item, newName, entries)
+      onStep?.('move.placed')
+      await source.remove(to.open.changes.place)
+      onStep?.('move.removed')
+    } catch (error) {
+      // What it took the place of cannot come back: then it is at both places.
+      const placed = to.item.children?.get(newName)
+      if (!isReplacing && placed !== undefined) to.open.names.takeOut(placed)
+      throw error
+    }
+  }
+
+  /** Programs go on with the files that they have open, at the new place. */
+  async #moveHandles(
+    handles: readonly OpenPath[],
+    newParent: NodeId,
+    newName: string,
+  ): Promise<void> {
+    const { folders, root, handles: open, openFolders, log } = this.#deps
+    const at = (id: NodeId) => (openFolders.owns(id) ? folders : root)
+    for (const { id, path, mode } of handles) {
+      try {
+        let { node } = await at(newParent).lookup(newParent, newName)
+        for (const step of path === '' ? [] : path.split('/')) {
+          node = (await at(node).lookup(node, step)).node
+        }
+        open.moveTo(
+          id,
+          await at(node).open(node, {
+            writable: mode.writable,
+            append: mode.append === true,
+            truncate: false,
+          }),
+        )
+      } catch (error) {
+        log.error({ path, error: String(error) }, 'An open file stays at its old place.')
+      }
+    }
+  }
+}
+
+/** Gives copies to the staging directory of a folder. Those of a move that fails belong to no file there. */
+async function takeFiles(
+  entries: readonly TreeEntry[],
+  copies: string,
+  open: OpenFolder,
+): Promise<readonly TreeEntry[]> {
+  const taken: TreeEntry[] = []
+  for (const entry of entries) {
+    if (entry.type !== 'file') taken.push(entry)
+    else {
+      const { file, path } = open.changes.newFile()
+      await rename(join(copies, entry.file), path)
+      taken.push({ ...entry, file })
+    }
+  }
+  return taken
+}

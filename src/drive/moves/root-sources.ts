@@ -1,0 +1,158 @@
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { syncFile } from '../../disk/sync.ts'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { BagId } from '../../domain/ids.ts'
+import type { BagFacts } from '../../domain/record.ts'
+import type { MovedTo } from '../../intents/intent.ts'
+import { holdsRoom } from '../../outbox/failure.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { Contents } from '../root/contents.ts'
+import type { Entries } from '../root/entries.ts'
+import type { TreeEntry } from '../folders/journal.ts'
+import type { OpenFolders, Place } from '../folders/open-folders.ts'
+import type { NameChanges } from '../root/name-changes.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { RootAttributes } from '../root/root-attributes.ts'
+import { ItemSource } from './folder-source.ts'
+import type { NewPlace } from '../folders/leaving-links.ts'
+import type { MoveSource, OpenPath } from './source.ts'
+
+export interface RootSourceDeps {
+  readonly entries: Entries
+  readonly contents: Contents
+  readonly attributes: RootAttributes
+  readonly changes: NameChanges
+  readonly openFolders: OpenFolders
+  readonly uploader: Uploader
+  readonly facts: { get(bagId: BagId): BagFacts | undefined }
+}
+
+const ONLY_FILE = '1'
+
+/** A file of the root. */
+export class RootFileSource implements MoveSource {
+  readonly type = 'file'
+  readonly folder = undefined
+  readonly isInRoot = true
+  readonly handles: readonly OpenPath[]
+  readonly #deps: RootSourceDeps
+  readonly #node: FileNode
+  readonly #name: string | undefined
+  #copied: { readonly version: string; readonly length: number } | undefined
+
+  constructor(deps: RootSourceDeps, node: FileNode, handles: readonly OpenPath[]) {
+    this.#deps = deps
+    this.#node = node
+    this.#name = node.name
+    this.handles = handles
+  }
+
+  check(): void {
+    this.#deps.changes.refuseShared(this.#node)
+  }
+
+  unheldBytes(): Promise<number> {
+    const { isDraft, entry } = this.#node
+    const isHeld = isDraft || (entry?.kind === 'pending' && holdsRoom(entry.intent))
+    return Promise.resolve(isHeld ? 0 : this.#deps.attributes.of(this.#node).size)
+  }
+
+  async copyTo(dir: string): Promise<void> {
+    const { staged } = this.#node
+    staged?.refuseHalf()
+    const version = this.#version()
+    const path = join(dir, ONLY_FILE)
+    await this.#deps.contents.copyTo(this.#node, path)
+    this.#copied = { version, length: await syncedLength(path) }
+  }
+
+  /** Tells whether the content is the same as before; that it became a bag meanwhile is no change. */
+  #version(): string {
+    const { staged, entry } = this.#node
+    if (staged?.dirty === true) return `${staged.id} ${staged.size} ${staged.lastWriteMs}`
+    if (entry?.kind === 'bag') return this.#versionOf(entry.record.bagId)
+    const content = entry?.intent.content
+    if (content?.from === 'bag') return this.#versionOf(content.bagId)
+    return content?.from === 'staged' ? content.sha256 : ''
+  }
+
+  #versionOf(bagId: BagId): string {
+    return this.#deps.facts.get(bagId)?.sha256 ?? bagId
+  }
+
+  finish(): Promise<readonly TreeEntry[]> {
+    const name = this.#name
+    if (name === undefined || this.#deps.entries.resolve(name) !== this.#node) {
+      throw new DriveError('not-found', 'This file is gone.')
+    }
+    if (this.#copied?.version !== this.#version()) {
+      throw new DriveError('busy', 'The file changes while it is moved.')
+    }
+    const { mode, mtimeMs } = this.#deps.attributes.of(this.#node)
+    const { length } = this.#copied
+    return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, mode, mtimeMs }])
+  }
+
+  async remove(to: MovedTo): Promise<void> {
+    await this.#deps.changes.unlink(this.#node, { mayBeReplaced: false, after: to })
+    this.#deps.uploader.kick()
+  }
+
+  release(): void {
+    // Nothing is held but the copy, which is the caller's.
+  }
+}
+
+/** A folder of the root, as a whole. */
+export class RootFolderSource extends ItemSource {
+  override readonly isInRoot = true
+  readonly #deps: RootSourceDeps
+  readonly #node: FileNode
+
+  constructor(deps: RootSourceDeps, place: Place, handles: readonly OpenPath[]) {
+    super(place, handles)
+    this.#deps = deps
+    this.#node = place.open.folder.node
+  }
+
+  override check(place: NewPlace | undefined): void {
+    this.#deps.changes.refuseShared(this.#node)
+    super.check(place)
+  }
+
+  override async finish(): Promise<readonly TreeEntry[]> {
+    const [top, ...inside] = await super.finish()
+    const { mode, mtimeMs } = this.#deps.attributes.of(this.#node)
+    return top?.type === 'directory' ? [{ ...top, mode, mtimeMs }, ...inside] : []
+  }
+
+  override get isGone(): boolean {
+    const { name } = this.#node
+    return name === undefined || this.#deps.entries.resolve(name) !== this.#node
+  }
+
+  /** It takes no more changes: it goes as a whole. */
+  protected override begin(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  override async remove(to: MovedTo): Promise<void> {
+    this.release()
+    const { changes, openFolders, uploader } = this.#deps
+    await changes.unlink(this.#node, { mayBeReplaced: false, after: to })
+    this.folder.folder.letGoOfItems()
+    openFolders.detach(this.#node)
+    uploader.kick()
+  }
+}
+
+/** Answers the length of a file that a power cut does not take, in bytes. */
+async function syncedLength(path: string): Promise<number> {
+  try {
+    await syncFile(path)
+    return (await stat(path)).size
+  } catch (error) {
+    throw fromFileSystem(error, 'A file cannot be moved')
+  }
+}

@@ -1,0 +1,186 @@
+import { rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { IntentId } from '../../domain/ids.ts'
+import type { MovedTo } from '../../intents/intent.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import { sha256OfFile } from '../../disk/file-hash.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { StepListener } from '../../outbox/steps.ts'
+import { syncDirectory } from '../../disk/sync.ts'
+import type { Entries } from '../root/entries.ts'
+import { Journal, type TreeEntry } from '../folders/journal.ts'
+import type { OpenFolders } from '../folders/open-folders.ts'
+import { refuseTrash, type NameChanges } from '../root/name-changes.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { RootRoom } from '../root/room-beside.ts'
+import type { RootHome } from '../root/root-home.ts'
+import type { DriveSettings } from '../settings.ts'
+import type { ItemSource } from './folder-source.ts'
+
+export interface ToRootDeps {
+  readonly names: KeyedLock<'names'>
+  readonly entries: Entries
+  readonly changes: NameChanges
+  readonly openFolders: OpenFolders
+  readonly root: RootHome
+  readonly rootRoom: RootRoom
+  readonly outbox: Outbox
+  readonly clock: Clock
+  readonly settings: Pick<DriveSettings, 'description'>
+  readonly onStep?: StepListener
+}
+
+interface RootPlace {
+  readonly id: IntentId
+  /** Where the content of a file goes. */
+  readonly path: string
+}
+
+/** Renames out of a folder into the root: a file becomes a bag of its own, a directory a folder. */
+export class MovesToRoot {
+  readonly #deps: ToRootDeps
+
+  constructor(deps: ToRootDeps) {
+    this.#deps = deps
+  }
+
+  /** `draft` becomes the intent; its directory `files` is there. */
+  async move(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
+    refuseTrash(newName)
+    if (source.type === 'symlink') {
+      throw new DriveError('not-permitted', 'Links are kept inside folders only.')
+    }
+    await this.#deps.entries.fresh()
+    await this.#deps.root.learnForChange(newName)
+    const isFolder = source.type === 'directory'
+    await this.#checkTarget(newName, isFolder)
+    await this.#deps.rootRoom.check(source.folder.folder.node, await source.unheldBytes())
+    await source.copyTo(join(dirname(draft.path), 'files'))
+    if (isFolder) await this.#moveDirectory(source, newName, draft)
+    else await this.#moveFile(source, newName, draft)
+  }
+
+  async #checkTarget(newName: string, isFolder: boolean): Promise<FileNode | undefined> {
+    const target = this.#deps.entries.resolve(newName)
+    await this.#deps.root.checkReplacement(target, isFolder)
+    return target
+  }
+
+  /** As all changes of folders this is done when it is on disk; the upload follows. */
+  async #moveDirectory(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
+    const { names, openFolders, entries, onStep } = this.#deps
+    await names.run('names', () =>
+      openFolders.inTurns([source.folder], async () => {
+        const tree = await source.finish()
+        source.check(undefined)
+        const target = await this.#checkTarget(newName, true)
+        const operations = await writeJournal(dirname(draft.path), tree, this.#deps.clock.now())
+        if (target !== undefined) openFolders.detach(target)
+        await this.#put(source, newName, draft.id, {
+          content: { from: 'folder' },
+          isFolder: true,
+          changes: { start: 0 },
+        })
+        onStep?.('move.placed')
+        await this.#remove(source, { id: draft.id, operations })
+        onStep?.('move.removed')
+      }),
+    )
+    const node = entries.resolve(newName)
+    if (node !== undefined) (await openFolders.folderOf(node)).changes.touch()
+  }
+
+  async #remove(source: ItemSource, placed: MovedTo): Promise<void> {
+    try {
+      await source.remove(placed)
+    } catch (error) {
+      await this.#deps.outbox.remove(placed.id)
+      throw error
+    }
+  }
+
+  /** In mode through the service has the file at its new place before it leaves the old one. */
+  async #moveFile(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
+    const { names, openFolders, root, onStep } = this.#deps
+    const [file] = await openFolders.inTurns([source.folder], () => source.finish())
+    if (file?.type !== 'file') throw new DriveError('stale', 'This is no file any more.')
+    const copy = join(dirname(draft.path), 'files', file.file)
+    try {
+      await rename(copy, draft.path)
+    } catch (error) {
+      throw fromFileSystem(error, 'A file cannot be moved')
+    }
+    const { length } = file
+    const sha256 = await sha256OfFile(draft.path)
+    const put = await names.run('names', async () => {
+      await this.#checkTarget(newName, false)
+      const content = { from: 'staged', length, sha256 } as const
+      return this.#put(source, newName, draft.id, { content })
+    })
+    onStep?.('move.placed')
+    await root.settle(put, { hasNewContent: false })
+    // The folder may have been stored meanwhile: then the same content is in its zip.
+    const isSame = async (name: string): Promise<boolean> =>
+      name === file.file || (await sha256OfFile(join(dirname(copy), name))) === sha256
+    await openFolders.inTurns([source.folder], async () => {
+      if (source.isGone) return
+      const [now] = await source.now()
+      if (now?.type !== 'file' || !(await isSame(now.file))) {
+        throw new DriveError('busy', 'The file changed while it was moved, and is at both places.')
+      }
+      await source.folder.changes.begin()
+      await source.remove({ id: put })
+    })
+    onStep?.('move.removed')
+  }
+
+  async #put(
+    source: ItemSource,
+    newName: string,
+    id: IntentId,
+    what: Pick<Parameters<NameChanges['putNew']>[1], 'content' | 'isFolder' | 'changes'>,
+  ): Promise<IntentId> {
+    const { mode, mtimeMs } = source.item
+    const { description } = this.#deps.settings
+    const put = await this.#deps.changes.putNew(
+      newName,
+      { description, mode, mtimeMs, ...what },
+      id,
+    )
+    return put.id
+  }
+}
+
+/** Writes the changes that make a new folder what a directory was; answers how many operations they are. */
+async function writeJournal(
+  dir: string,
+  tree: readonly TreeEntry[],
+  atMs: number,
+): Promise<number> {
+  await syncDirectory(join(dir, 'files'))
+  const trees = byChild(tree)
+  const journal = Journal.open(join(dir, 'journal.jsonl'), 0)
+  try {
+    for (const [path, entries] of trees) journal.append({ op: 'tree', path, atMs, entries })
+    await journal.sync()
+  } finally {
+    journal.close()
+  }
+  await syncDirectory(dir)
+  return trees.size
+}
+
+/** A tree as those of what is in its top. */
+function byChild(tree: readonly TreeEntry[]): ReadonlyMap<string, readonly TreeEntry[]> {
+  const trees = new Map<string, TreeEntry[]>()
+  for (const entry of tree) {
+    if (entry.path === '') continue
+    const [child = '', ...below] = entry.path.split('/')
+    const entries = trees.get(child) ?? []
+    trees.set(child, entries)
+    entries.push({ ...entry, path: below.join('/') })
+  }
+  return trees
+}

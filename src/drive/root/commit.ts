@@ -1,0 +1,100 @@
+import type { IntentId } from '../../domain/ids.ts'
+import type { PutIntent } from '../../intents/intent.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { Conflicts } from './conflicts.ts'
+import type { Entries } from './entries.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { Puts } from './puts.ts'
+import type { DriveSettings } from '../settings.ts'
+import type { StagedFile } from '../tree/staged-file.ts'
+
+interface CommitterDeps {
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly entries: Entries
+  readonly puts: Puts
+  readonly conflicts: Conflicts
+  readonly nodeLocks: KeyedLock<FileNode>
+}
+
+/** Turns content that was written here into an intent, and waits for the service where it should. */
+export class Committer {
+  readonly #deps: CommitterDeps
+  readonly #settings: Pick<DriveSettings, 'writeBack' | 'description'>
+
+  constructor(deps: CommitterDeps, settings: Pick<DriveSettings, 'writeBack' | 'description'>) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /** What close and fsync do: resolves when what was written is as safe as the mode promises. */
+  async commitAndWait(node: FileNode): Promise<void> {
+    const intent = await this.commit(node)
+    if (intent !== undefined) await this.settle(intent.id)
+  }
+
+  /** In mode through: one try now; its failure is the caller's. */
+  async settle(id: IntentId): Promise<void> {
+    const intent = this.#deps.outbox.get(id)
+    if (intent?.phase !== 'waiting') return
+    if (this.#settings.writeBack) this.#deps.uploader.kick()
+    else await this.#deps.uploader.attempt(id)
+  }
+
+  /**
+   * Records the content of a node in the outbox. Answers the intent that holds it, also when an
+   * earlier call made it; undefined when nothing was written or the node has no name any more.
+   */
+  async commit(node: FileNode): Promise<PutIntent | undefined> {
+    return this.#deps.nodeLocks.run(node, async () => {
+      const { staged, name } = node
+      if (staged === undefined || name === undefined) return undefined
+      if (!staged.dirty) {
+        const earlier = this.#deps.outbox.get(staged.id)
+        return earlier?.kind === 'put' ? earlier : undefined
+      }
+      return this.#record(node, staged)
+    })
+  }
+
+  /** What is promised is the content of this moment: a write that comes meanwhile waits, and copies it. */
+  async #record(node: FileNode, staged: StagedFile): Promise<PutIntent> {
+    staged.refuseHalf()
+    staged.freeze()
+    try {
+      const intent = await this.#promise(node, staged)
+      staged.dirty = false
+      staged.room.giveBack()
+      await this.#deps.uploader.absorb(intent.id)
+      this.#deps.entries.promised(node)
+      return intent
+    } finally {
+      staged.thaw()
+    }
+  }
+
+  async #promise(node: FileNode, staged: StagedFile): Promise<PutIntent> {
+    const { puts, conflicts } = this.#deps
+    const sha256 = await staged.sha256()
+    const { serviceName } = node
+    const conflict = conflicts.find(serviceName, staged.base)
+    const what = {
+      description: staged.description ?? this.#descriptionOf(node),
+      mode: staged.mode,
+      mtimeMs: staged.mtime,
+      content: { from: 'staged', length: staged.size, sha256 } as const,
+    }
+    const intent = await puts.add(serviceName, staged.base, what, staged.id)
+    if (conflict !== undefined) conflicts.note(serviceName, conflict)
+    return intent
+  }
+
+  /** An overwrite keeps the description of what it replaces. */
+  #descriptionOf(node: FileNode): string {
+    const { entry } = node
+    if (entry === undefined) return this.#settings.description
+    return entry.kind === 'bag' ? entry.record.description : entry.intent.description
+  }
+}

@@ -1,0 +1,173 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { copyFile } from 'node:fs/promises'
+import type { BagCache } from '../../content/bag-cache.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+import type { BagId } from '../../domain/ids.ts'
+import { NOTHING, type Base } from '../../intents/base.ts'
+import type { PutIntent } from '../../intents/intent.ts'
+import type { BagFacts } from '../../domain/record.ts'
+import type { Entry } from '../../namespace/entry.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { Room } from '../space/room.ts'
+import type { Source } from '../tree/source.ts'
+import { StagedFile } from '../tree/staged-file.ts'
+
+interface ContentsDeps {
+  readonly cache: BagCache
+  readonly outbox: Outbox
+  readonly facts: { get(bagId: BagId): BagFacts | undefined }
+  readonly clock: Clock
+}
+
+/** Where the bytes of an entry are: in the cache (or still at the service), or staged in the outbox. */
+export class Contents {
+  readonly #deps: ContentsDeps
+
+  constructor(deps: ContentsDeps) {
+    this.#deps = deps
+  }
+
+  /** The best known size: the true length once seen, else what the listing says. */
+  sizeOf(entry: Entry): number {
+    if (entry.kind === 'pending') {
+      const { content } = entry.intent
+      return content.from === 'bag'
+        ? this.#bagSize(content.bagId, content.length)
+        : (content.length ?? 0)
+    }
+    return this.#bagSize(entry.record.bagId, entry.record.size)
+  }
+
+  #bagSize(bagId: BagId, listed: number | undefined): number {
+    return this.#deps.facts.get(bagId)?.length ?? this.#deps.cache.lengthOf(bagId) ?? listed ?? 0
+  }
+
+  open(entry: Entry): Source {
+    if (entry.kind === 'bag') return this.#openBag(entry.record.bagId, entry.record.size)
+    const { intent } = entry
+    if (intent.content.from === 'bag') {
+      return this.#openBag(intent.content.bagId, intent.content.length)
+    }
+    return this.#openStaged(intent)
+  }
+
+  #openBag(bagId: BagId, listed: number | undefined): Source {
+    const hint = listed === undefined ? {} : { listedLength: listed }
+    return this.#deps.cache.open(bagId, { ...hint, fromStart: true })
+  }
+
+  #openStaged(intent: PutIntent): Source {
+    try {
+      return new LocalFile(this.#deps.outbox.contentPath(intent.id))
+    } catch (error) {
+      const latest = this.#deps.outbox.get(intent.id)
+      // Uploaded a moment ago: the content is the cache's now.
+      if (
+        systemErrorCode(error) === 'ENOENT' &&
+        latest?.kind === 'put' &&
+        latest.bagId !== undefined
+      ) {
+        return this.#openBag(latest.bagId, intent.content.length)
+      }
+      throw fromFileSystem(error, 'Staged content cannot be opened')
+    }
+  }
+
+  /** New content for a node, empty or a copy of what the node has now. */
+  async stage(
+    node: FileNode,
+    options: { readonly empty: boolean; readonly mode: number; readonly room: Room },
+  ): Promise<StagedFile> {
+    const base = baseOf(node)
+    const draft = this.#deps.outbox.createDraft()
+    try {
+      if (!options.empty) await this.copyTo(node, draft.path)
+      const { mode, room } = options
+      const settings = { mode, nowMs: this.#deps.clock.now(), room }
+      return new StagedFile(draft, base, settings).retain()
+    } catch (error) {
+      await this.#deps.outbox.discardDraft(draft.id)
+      throw error
+    }
+  }
+
+  /** Writes what a node has now to a new file. */
+  async copyTo(node: FileNode, path: string): Promise<void> {
+    if (node.staged !== undefined) {
+      await node.staged.copyTo(path)
+      return
+    }
+    const { entry } = node
+    if (entry === undefined) return
+    if (entry.kind === 'bag') {
+      await this.#deps.cache.copyTo(entry.record.bagId, path)
+    } else if (entry.intent.content.from === 'bag') {
+      await this.#deps.cache.copyTo(entry.intent.content.bagId, path)
+    } else {
+      await this.#copyStaged(entry.intent, path)
+    }
+  }
+
+  async #copyStaged(intent: PutIntent, path: string): Promise<void> {
+    try {
+      await copyFile(this.#deps.outbox.contentPath(intent.id), path)
+    } catch (error) {
+      const latest = this.#deps.outbox.get(intent.id)
+      if (
+        systemErrorCode(error) !== 'ENOENT' ||
+        latest?.kind !== 'put' ||
+        latest.bagId === undefined
+      ) {
+        throw fromFileSystem(error, 'Staged content cannot be copied')
+      }
+      await this.#deps.cache.copyTo(latest.bagId, path)
+    }
+  }
+}
+
+/** What new content of a node will take the place of. */
+export function baseOf(node: FileNode): Base {
+  if (node.staged?.dirty === true) return node.staged.base
+  return node.entry === undefined ? NOTHING : baseOfEntry(node.entry)
+}
+
+function baseOfEntry(entry: Entry): Base {
+  return entry.kind === 'bag'
+    ? { replaces: [entry.record.bagId], supersedes: [] }
+    : { replaces: [], supersedes: [entry.intent.id] }
+}
+
+/** A finished file on the local disk. */
+class LocalFile implements Source {
+  readonly #fd: number
+  #closed = false
+
+  constructor(path: string) {
+    this.#fd = openSync(path, 'r')
+  }
+
+  length(): Promise<number> {
+    return Promise.resolve(fstatSync(this.#fd).size)
+  }
+
+  read(buffer: Uint8Array, position: number): Promise<number> {
+    return Promise.resolve(this.readNow(buffer, position))
+  }
+
+  readNow(buffer: Uint8Array, position: number): number {
+    if (this.#closed) throw new DriveError('bad-handle', 'This file is closed.')
+    try {
+      return readSync(this.#fd, buffer, 0, buffer.length, position)
+    } catch (error) {
+      throw fromFileSystem(error, 'Staged content cannot be read')
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    closeSync(this.#fd)
+  }
+}

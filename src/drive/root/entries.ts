@@ -1,0 +1,290 @@
+import type { Clock } from '../../domain/clock.ts'
+import { encodeName } from '../../domain/names.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
+import type { BagTime } from '../../intents/intent.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { BagRecord } from '../../domain/record.ts'
+import type { Listing, ListingSnapshot } from '../../namespace/listing.ts'
+import type { Entry } from '../../namespace/entry.ts'
+import { expireIntents, findMissing, findReturned } from '../../intents/expire.ts'
+import { indexListing, type ListingIndex } from '../../namespace/listing-index.ts'
+import { buildTree, type Tree } from '../../namespace/tree.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import { isDone } from '../../intents/rules.ts'
+import { forgetInOrder } from '../../intents/forget-in-order.ts'
+import type { MissingBags } from './missing-bags.ts'
+import type { FileNode, Nodes } from '../tree/nodes.ts'
+
+interface EntriesDeps {
+  readonly listing: Listing
+  readonly outbox: Outbox
+  readonly nodes: Nodes
+  readonly missing: Pick<MissingBags, 'look'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** Size of an entry as it is shown, in bytes. */
+  readonly sizeOf: (entry: Entry) => number
+  /** Told of each answer of the service. */
+  readonly onFresh: (snapshot: ListingSnapshot) => void
+}
+
+/** The root of the drive as it is now: listing, intents, and on top files that are being written. */
+export class Entries {
+  readonly #deps: EntriesDeps
+  readonly #listingLagMs: number
+  readonly #noListing: ListingIndex = indexListing([])
+  #tree: { readonly of: ListingSnapshot | undefined; readonly tree: Tree } | undefined
+  /** When the root last changed, in milliseconds since the epoch. */
+  changedAtMs = 0
+  #expiredAt: ListingSnapshot | undefined
+  #askToPart: ((node: FileNode) => void) | undefined
+
+  constructor(deps: EntriesDeps, settings: { readonly listingLagMs: number }) {
+    this.#deps = deps
+    this.#listingLagMs = settings.listingLagMs
+    deps.outbox.onChange(() => {
+      this.#tree = undefined
+      this.changedAtMs = deps.clock.now()
+    })
+    deps.listing.onChange(() => {
+      this.changedAtMs = deps.clock.now()
+      // The kernel is asked at once, so that the next look finds the new version.
+      if (this.#askToPart !== undefined) this.#followOpenFiles()
+    })
+  }
+
+  /** Makes sure the listing is as new as its time to live wants; throws when there is none at all. */
+  async fresh(): Promise<void> {
+    this.#noteFresh(await this.#deps.listing.fresh())
+  }
+
+  /** As `fresh`, with a listing that is no older than `ageMs`, if the service tells it in time. */
+  async youngerThan(ageMs: number): Promise<void> {
+    this.#noteFresh(await this.#deps.listing.youngerThan(ageMs))
+  }
+
+  /** As `fresh`, without waiting; false when that needs it. */
+  freshNow(): boolean {
+    const snapshot = this.#deps.listing.freshNow()
+    if (snapshot !== undefined) this.#noteFresh(snapshot)
+    return snapshot !== undefined
+  }
+
+  #noteFresh(snapshot: ListingSnapshot): void {
+    if (this.#expiredAt === snapshot) return
+    this.#expiredAt = snapshot
+    this.#deps.onFresh(snapshot)
+    this.#expire(snapshot).catch((error: unknown) => {
+      this.#deps.log.error({ error: String(error) }, 'Finished intents stay behind.')
+    })
+  }
+
+  tree(): Tree {
+    const snapshot = this.#deps.listing.current()
+    if (this.#tree === undefined || this.#tree.of !== snapshot) {
+      const tree = buildTree(this.#index, this.#deps.outbox.intents())
+      this.#tree = { of: snapshot, tree }
+    }
+    return this.#tree.tree
+  }
+
+  records(): readonly BagRecord[] {
+    return this.#deps.listing.current()?.records ?? []
+  }
+
+  /** What the listing tells of a bag. */
+  recordsOf(bagId: BagId): readonly BagRecord[] {
+    return this.#index.recordsOf(bagId)
+  }
+
+  /** What the listing has under the name of an upload. */
+  recordsOfUpload(uploaded: { readonly name: string; readonly isFolder?: boolean }): BagRecord[] {
+    return this.#index.recordsOfUpload(uploaded)
+  }
+
+  /**
+   * When each of these bags was uploaded (again), as the listing says. Of what was stored from here a moment ago
+   * it may tell an upload of before: equal content can be given an equal id.
+   */
+  uploadsOf(bagIds: readonly BagId[]): readonly BagTime[] {
+    const isOurs = (bagId: BagId): boolean =>
+      this.#deps.outbox.intents().some((each) => each.kind === 'put' && each.bagId === bagId)
+    return bagIds.flatMap((bagId) => {
+      if (isOurs(bagId)) return []
+      const times = this.recordsOf(bagId).map(({ uploadedAtMs }) => uploadedAtMs)
+      const atMs = Math.max(0, ...times)
+      return atMs === 0 ? [] : [{ bagId, atMs }]
+    })
+  }
+
+  get #index(): ListingIndex {
+    return this.#deps.listing.current()?.index ?? this.#noListing
+  }
+
+  /** True when a visible entry is this bag. */
+  shows(bagId: BagId): boolean {
+    return this.tree().usesOf(bagId) > 0
+  }
+
+  /**
+   * For a kernel that has one size and one content for all open files of a name: `ask` is told of an open file
+   * whose name is to mean another version. The name means what it meant until `part` says that the kernel knows
+   * the open files by another name.
+   */
+  onParting(ask: (node: FileNode) => void): void {
+    this.#askToPart = ask
+  }
+
+  /** The name of a node may mean another version from now on. */
+  part(node: FileNode): void {
+    node.parting = node.handles.size > 0 ? 'done' : 'no'
+    this.changedAtMs = this.#deps.clock.now()
+  }
+
+  /** True when nothing keeps a name from meaning something else than this node. */
+  #mayPart(node: FileNode): boolean {
+    if (node.handles.size === 0 || this.#askToPart === undefined) return true
+    if (node.parting === 'no') {
+      node.parting = 'asked'
+      this.#askToPart(node)
+    }
+    return node.parting === 'done'
+  }
+
+  /** The node of a typed name, or undefined when nothing has this name. */
+  resolve(typed: string): FileNode | undefined {
+    const { nodes } = this.#deps
+    const draft = nodes.named(typed) ?? nodes.named(encodeName(typed))
+    if (draft?.isDraft === true) return draft
+    const entry = this.tree().resolve(typed)
+    if (entry === undefined) {
+      // A node without an entry is being created right now.
+      if (draft?.entry === undefined) return undefined
+      if (!this.#mayPart(draft)) return draft
+      nodes.standAside(draft)
+      return undefined
+    }
+    return this.#nodeOf(entry)
+  }
+
+  /** Leads the name to a node whose content was just promised, from whatever else has it. */
+  promised(node: FileNode): void {
+    const entry = this.tree().get(encodeName(node.serviceName))
+    if (entry?.kind === 'pending' && entry.intent.id === node.staged?.id) this.#nodeOf(entry)
+    else if (node.name !== undefined && !node.isAside) this.resolve(node.name)
+  }
+
+  /** Shown names of the root; a file that is being written hides the entry of its name. */
+  *listed(): Iterable<{ readonly name: string; readonly entry?: Entry }> {
+    const drafts = new Set<string>()
+    for (const node of this.#deps.nodes.namedAll()) {
+      if (node.isDraft && node.name !== undefined) drafts.add(node.name)
+    }
+    for (const entry of this.tree().entries()) {
+      if (!drafts.has(entry.shown)) yield { name: entry.shown, entry }
+    }
+    for (const name of drafts) yield { name }
+  }
+
+  /** The node of an entry. An open file never becomes another version: that gets a node of its own. */
+  #nodeOf(entry: Entry): FileNode {
+    const { nodes, outbox, clock } = this.#deps
+    const aside = nodes.findAside((node) => isVersionOf(node, entry, outbox))
+    const known = nodes.named(entry.shown)
+    const isSame = known?.handles.size === 0 || (known && isVersionOf(known, entry, outbox))
+    if (aside === undefined && known !== undefined && isSame === true) {
+      this.#update(known, entry)
+      return known
+    }
+    if (known !== undefined) {
+      if (!this.#mayPart(known)) return known
+      nodes.standAside(known)
+    }
+    if (aside !== undefined) nodes.takeName(aside, entry.shown)
+    const node = aside ?? nodes.add(entry.shown, serviceNameOf(entry))
+    // For the kernel it is the same file as before.
+    if (known !== undefined) node.sizeChangedAtMs = clock.now()
+    this.#update(node, entry)
+    return node
+  }
+
+  /** Notes what the namespace says of a node now, and when that changed its size. */
+  #update(node: FileNode, entry: Entry): void {
+    const before = node.entry
+    if (before === entry) return
+    node.entry = entry
+    node.serviceName = serviceNameOf(entry)
+    if (before === undefined || node.staged !== undefined) return
+    const { sizeOf, clock } = this.#deps
+    if (sizeOf(before) !== sizeOf(entry)) node.sizeChangedAtMs = clock.now()
+  }
+
+  /** Forgets confirmed intents that the listing agrees with, once a kill could not bring an older one back. */
+  async #expire(snapshot: ListingSnapshot): Promise<void> {
+    const { outbox, listing, missing } = this.#deps
+    if (!outbox.intents().some(isDone) || !(await listing.keep())) return
+    const confirmed = outbox.intents()
+    const { gone, back } = await missing.look(
+      findMissing(snapshot, confirmed),
+      findReturned(snapshot, confirmed),
+    )
+    this.#followOpenFiles()
+    const kept = this.#basesOfDrafts()
+    // One that is still needed counts as unfinished, so that what belongs together stays together.
+    const intents = outbox
+      .intents()
+      .map((intent) =>
+        kept.has(intent.id) && intent.kind === 'put'
+          ? { ...intent, replacedAreDeleted: false }
+          : intent,
+      )
+    const expired = expireIntents(snapshot, intents, this.#listingLagMs, gone, back)
+    await forgetInOrder(expired, async (intent) => {
+      await outbox.remove(intent.id, intent)
+      return outbox.get(intent.id) === undefined
+    })
+  }
+
+  /** Open files learn which bags they have become, while the intents that tell it are still there. */
+  #followOpenFiles(): void {
+    for (const { name, handles } of [...this.#deps.nodes.namedAll()]) {
+      if (name !== undefined && handles.size > 0) this.resolve(name)
+    }
+  }
+
+  /** Intents that a file which is being written, or may be, will supersede. */
+  #basesOfDrafts(): ReadonlySet<IntentId> {
+    const ids = new Set<IntentId>()
+    for (const { staged, entry, isAside } of this.#deps.nodes.all()) {
+      for (const id of staged?.base.supersedes ?? []) ids.add(id)
+      if (isAside && entry?.kind === 'pending') ids.add(entry.intent.id)
+    }
+    return ids
+  }
+}
+
+/** True when an entry is the version that a node is, or one that was made from it on this machine. */
+function isVersionOf(node: FileNode, entry: Entry, outbox: Pick<Outbox, 'get'>): boolean {
+  const before = node.entry
+  const ids = [node.staged?.id, before?.kind === 'pending' ? before.intent.id : undefined]
+  if (entry.kind === 'pending') {
+    const { id, supersedes, replaces } = entry.intent
+    if (before?.kind === 'bag' && replaces.includes(before.record.bagId)) return true
+    return ids.some((own) => own !== undefined && (own === id || supersedes.includes(own)))
+  }
+  const { bagId } = entry.record
+  if (before?.kind === 'bag' && before.record.bagId === bagId) return true
+  return ids.some((own) => {
+    const intent = own === undefined ? undefined : outbox.get(own)
+    return intent?.kind === 'put' && intent.bagId === bagId
+  })
+}
+
+/** The name under which a new version of this entry is uploaded. */
+function serviceNameOf(entry: Entry): string {
+  if (entry.kind === 'pending') return entry.intent.name
+  const { name } = entry.record
+  if (name === entry.shown) return name
+  const isPlain = encodeName(name) === entry.shown && name !== '' && !/[/\0]/.test(name)
+  return isPlain ? name : entry.shown
+}

@@ -1,0 +1,323 @@
+import { link } from 'node:fs/promises'
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+import { listedAs } from '../../domain/folder-names.ts'
+import { checkTypedName } from '../../domain/names.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
+import { joined, NOTHING, type Base } from '../../intents/base.ts'
+import { newDelete } from '../../intents/builders.ts'
+import type { DeleteIntent, MovedTo, PutContent, PutIntent } from '../../intents/intent.ts'
+import { isAnswered, isTaken, wasSent } from '../../intents/rules.ts'
+import {
+  described,
+  ofPut,
+  renamed,
+  renamedFolder,
+  type Replaced,
+} from '../../intents/transitions.ts'
+import type { BagFacts, BagRecord } from '../../domain/record.ts'
+import type { Entry } from '../../namespace/entry.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { Committer } from './commit.ts'
+import { baseOf } from './contents.ts'
+import type { Entries } from './entries.ts'
+import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { NewContent, Puts } from './puts.ts'
+import { classifyName } from './save-steps.ts'
+import { usualMode, type DriveSettings } from '../settings.ts'
+
+interface NameChangesDeps {
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly entries: Entries
+  readonly nodes: Nodes
+  readonly committer: Committer
+  readonly puts: Puts
+  readonly facts: { get(bagId: BagId): BagFacts | undefined }
+  readonly clock: Clock
+}
+
+/** How long an unlink may turn out to be the first half of a replacement. A process that dies before it is over has promised nothing. */
+const REPLACEMENT_WINDOW_MS = 1_000
+
+/** Unlink and rename in the root. Callers hold the lock of names while these run. */
+export class NameChanges {
+  readonly #deps: NameChangesDeps
+  readonly #settings: DriveSettings
+
+  constructor(deps: NameChangesDeps, settings: DriveSettings) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /**
+   * Takes a name away. Answers the intent to wait for, if any. `mayBeReplaced` delays the DELETE a
+   * moment: the bridge cannot tell an unlink of an open file from the first half of a rename over it.
+   */
+  async unlink(
+    node: FileNode,
+    options: { readonly mayBeReplaced: boolean; readonly after?: MovedTo },
+  ): Promise<DeleteIntent | undefined> {
+    const base = baseOf(node)
+    const name = this.#recordName(node)
+    this.refuseShared(node)
+    this.#deps.nodes.unlink(node)
+    return this.#recordDelete(name, base, options)
+  }
+
+  async #recordDelete(
+    name: string,
+    base: Base,
+    { mayBeReplaced, after }: { readonly mayBeReplaced: boolean; readonly after?: MovedTo },
+  ): Promise<DeleteIntent | undefined> {
+    const { outbox, entries, clock, uploader } = this.#deps
+    const puts = base.supersedes.map((id) => outbox.get(id)).filter((put) => put !== undefined)
+    const nothingSent = puts.every(
+      (put) =>
+        put.replaces.length === 0 &&
+        put.supersedes.every((id) => outbox.get(id) === undefined) &&
+        !uploader.isRunning(put.id) &&
+        !wasSent(put),
+    )
+    if (base.replaces.length === 0 && nothingSent) {
+      for (const put of puts) await outbox.remove(put.id, put)
+      // One that the uploader took up meanwhile is still there.
+      if (puts.every((put) => outbox.get(put.id) === undefined)) return undefined
+    }
+    const now = clock.now()
+    const held = { phase: 'held', heldUntilMs: now + REPLACEMENT_WINDOW_MS } as const
+    const intent = newDelete({
+      id: outbox.nextId(),
+      name,
+      createdAtMs: now,
+      ...base,
+      uploaded: entries.uploadsOf(base.replaces),
+      ...(after === undefined ? {} : { after: [after] }),
+      ...(mayBeReplaced ? held : {}),
+    })
+    await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
+    return intent
+  }
+
+  /**
+   * Bytes that the service must take once more, beside what it has of a node, when that gets another
+   * name; without one, another description. Steps of a save are not sent, or not soon.
+   */
+  bytesSentAgain({ entry, isDraft, serviceName }: FileNode, to?: string): number {
+    if (isDraft || entry === undefined || classifyName(to ?? serviceName) !== 'plain') return 0
+    if (entry.kind === 'bag') return this.#lengthOf(entry.record) ?? 0
+    return to === undefined ? 0 : this.#bytesPutAgain(entry.intent, to)
+  }
+
+  /** A put that was not sent just gets the name, and takes its room already. */
+  #bytesPutAgain(intent: PutIntent, to: string): number {
+    if (intent.changes !== undefined || this.#isBackInPlace(intent, to)) return 0
+    const mayBeThere = isTaken(intent) || this.#deps.uploader.isRunning(intent.id)
+    return mayBeThere ? (intent.content.length ?? 0) : 0
+  }
+
+  #lengthOf({ bagId, size }: BagRecord): number | undefined {
+    return this.#deps.facts.get(bagId)?.length ?? size
+  }
+
+  /** Gives a node another name, taking the place of what has it. Answers the intent to wait for, if any. */
+  async rename(node: FileNode, to: string): Promise<PutIntent | DeleteIntent | undefined> {
+    const { entries, nodes } = this.#deps
+    const target = entries.resolve(to)
+    if (target === node) return undefined
+    this.refuseShared(node)
+    const { shown, serviceName, replaced } = this.#placeOf(target, to)
+    if (node.isDraft) return this.#renameDraft(node, { shown, serviceName, replaced })
+    const { entry } = node
+    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    const intent = await this.#recordRename(entry, serviceName, replaced)
+    nodes.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
+    entries.resolve(shown)
+    return intent
+  }
+
+  /** Puts new content under a name, in the place of what has it; a folder goes on to collect changes. */
+  async putNew(to: string, what: NewContent, id: IntentId): Promise<PutIntent> {
+    const { entries, nodes } = this.#deps
+    const target = entries.resolve(to)
+    const { serviceName, replaced } = this.#placeOf(target, to)
+    const intent = await this.#deps.puts.add(serviceName, replaced, what, id)
+    if (target !== undefined) nodes.unlink(target)
+    entries.resolve(to)
+    return intent
+  }
+
+  /** The names that a renamed file gets, and what it takes the place of. */
+  #placeOf(
+    target: FileNode | undefined,
+    to: string,
+  ): { readonly shown: string; readonly serviceName: string; readonly replaced: Base } {
+    if (target === undefined) {
+      checkTypedName(to)
+      return { shown: to, serviceName: to, replaced: NOTHING }
+    }
+    this.refuseShared(target)
+    const { name = to, serviceName } = target
+    return { shown: name, serviceName, replaced: baseOf(target) }
+  }
+
+  /** Gives a file another description; the service can only take it with a new upload. */
+  async describe(node: FileNode, description: string): Promise<PutIntent | undefined> {
+    const { entry } = node
+    if (entry?.kind === 'bag') {
+      this.refuseShared(node)
+      return this.#putBag(entry, node.serviceName, NOTHING, description)
+    }
+    if (entry === undefined) return undefined
+    // The service has it with the description that it had then.
+    if (isAnswered(entry.intent)) {
+      return this.#putAgain({ ...entry.intent, description }, node.serviceName, NOTHING)
+    }
+    const updated = await this.#deps.outbox.update(
+      entry.intent.id,
+      ofPut((latest) => described(latest, description)),
+      { durable: true },
+    )
+    return updated?.kind === 'put' ? updated : undefined
+  }
+
+  /** Content that no intent promises yet just gets another name; over old content it is promised at once. */
+  async #renameDraft(
+    node: FileNode,
+    to: { readonly shown: string; readonly serviceName: string; readonly replaced: Base },
+  ): Promise<PutIntent | undefined> {
+    const { staged } = node
+    if (staged === undefined) return undefined
+    const hadBase = staged.base.replaces.length + staged.base.supersedes.length > 0
+    staged.base = joined(staged.base, to.replaced)
+    this.#deps.nodes.rename(node, to.shown, to.serviceName)
+    return hadBase ? this.#deps.committer.commit(node) : undefined
+  }
+
+  async #recordRename(
+    entry: Entry,
+    name: string,
+    replaced: Base,
+  ): Promise<PutIntent | DeleteIntent | undefined> {
+    if (entry.kind === 'bag') return this.#putBag(entry, name, replaced)
+    const { intent } = entry
+    if (intent.changes !== undefined) return this.#renameFolder(intent, name, replaced)
+    if (this.#isBackInPlace(intent, name)) return this.#takeBack(intent, name, replaced)
+    if (this.#deps.uploader.isRunning(intent.id) || wasSent(intent)) {
+      return this.#putAgain(intent, name, replaced)
+    }
+    const { puts } = this.#deps
+    const phase = puts.phaseFor(name)
+    const change = (put: PutIntent, base: Replaced): PutIntent => renamed(put, name, phase, base)
+    return puts.move(intent.id, name, replaced, change, puts.durabilityOf(phase))
+  }
+
+  /** A folder that collects changes goes on to do so under its new name. */
+  async #renameFolder(intent: PutIntent, name: string, replaced: Base): Promise<undefined> {
+    if (this.#deps.uploader.isRunning(intent.id) || isAnswered(intent)) {
+      throw new DriveError('busy', 'The folder is being stored right now.')
+    }
+    const change = (put: PutIntent, base: Replaced): PutIntent => renamedFolder(put, name, base)
+    await this.#deps.puts.move(intent.id, name, replaced, change, { durable: true })
+    this.#deps.uploader.kick()
+  }
+
+  /** The service has no rename: the same content goes up under the new name, then the old bag goes. */
+  async #putBag(
+    entry: Extract<Entry, { kind: 'bag' }>,
+    name: string,
+    replaced: Base,
+    description = entry.record.description,
+  ): Promise<PutIntent> {
+    const { record } = entry
+    const known = this.#deps.facts.get(record.bagId)
+    const length = this.#lengthOf(record)
+    const base = joined({ replaces: [record.bagId], supersedes: [] }, replaced)
+    return this.#deps.puts.add(name, base, {
+      description,
+      ...(known?.kind === 'folder'
+        ? { isFolder: true, changes: { base: record.bagId, start: 0 } }
+        : {}),
+      mode: known?.mode ?? usualMode(known?.kind === 'folder', this.#settings),
+      mtimeMs: known?.mtimeMs ?? record.uploadedAtMs,
+      content: {
+        from: 'bag',
+        bagId: record.bagId,
+        ...(length === undefined ? {} : { length }),
+      },
+    })
+  }
+
+  /** What is, or may be, at the service under the old name goes up once more under the new one. */
+  async #putAgain(intent: PutIntent, name: string, replaced: Base): Promise<PutIntent> {
+    const draft = this.#deps.outbox.createDraft()
+    const content = await this.#shareContent(intent, draft.path)
+    const { description, mode, mtimeMs } = intent
+    const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
+    const folder = intent.isFolder === true ? { isFolder: true } : {}
+    const what = { description, mode, mtimeMs, content, ...folder }
+    return this.#deps.puts.add(name, base, what, draft.id)
+  }
+
+  /** Links the staged content of a put to another draft, or names the bag where it is. */
+  async #shareContent(intent: PutIntent, path: string): Promise<PutContent> {
+    const { outbox } = this.#deps
+    try {
+      await link(outbox.contentPath(intent.id), path)
+      return intent.content
+    } catch (error) {
+      const latest = outbox.get(intent.id)
+      if (systemErrorCode(error) === 'ENOENT' && latest?.kind === 'put') {
+        if (latest.bagId !== undefined) {
+          return { from: 'bag', bagId: latest.bagId, length: intent.content.length ?? 0 }
+        }
+        if (latest.content.from === 'bag') return latest.content
+      }
+      throw fromFileSystem(error, 'The file cannot be renamed now')
+    }
+  }
+
+  /** True when a held rename of a bag is undone: the bag has this name at the service all along. */
+  #isBackInPlace(intent: PutIntent, name: string): boolean {
+    const { content } = intent
+    if (content.from !== 'bag' || intent.phase === 'waiting') return false
+    const isNamed = (recordName: string): boolean =>
+      listedAs(recordName, { ...intent, name }) !== undefined
+    return this.#deps.entries.recordsOf(content.bagId).some((record) => isNamed(record.name))
+  }
+
+  async #takeBack(
+    intent: PutIntent,
+    name: string,
+    replaced: Base,
+  ): Promise<DeleteIntent | undefined> {
+    const deleted = await this.#recordDelete(name, replaced, { mayBeReplaced: false })
+    await this.#deps.outbox.remove(intent.id)
+    return deleted
+  }
+
+  /** Name at the service of what a node shows: what was sent under it must arrive before it is deleted. */
+  #recordName(node: FileNode): string {
+    const { entry } = node
+    if (entry?.kind === 'bag') return entry.record.name
+    const content = entry?.intent.content
+    if (content?.from !== 'bag') return node.serviceName
+    return this.#deps.entries.recordsOf(content.bagId)[0]?.name ?? node.serviceName
+  }
+
+  /** DELETE takes a bag away from every record: an entry that shares its bag cannot go alone. */
+  refuseShared(node: FileNode): void {
+    const { entry } = node
+    if (entry?.kind !== 'bag' || !this.#deps.puts.isShared(entry.record.bagId)) return
+    throw new DriveError('busy', 'Another file of the account is the same bag.', {
+      hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
+    })
+  }
+}
+
+/** Desktops must not move data to a trash that only this machine has. */
+export function refuseTrash(name: string): void {
+  if (classifyName(name) !== 'trash') return
+  throw new DriveError('not-permitted', 'The drive has no trash: delete for good instead.')
+}

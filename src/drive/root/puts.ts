@@ -1,0 +1,146 @@
+import type { Clock } from '../../domain/clock.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
+import type { Base } from '../../intents/base.ts'
+import { newPut } from '../../intents/builders.ts'
+import type { DeleteIntent, PutIntent } from '../../intents/intent.ts'
+import { deletedBags } from '../../intents/rules.ts'
+import { covers, isUnsentDelete, withDeletes } from '../../intents/replacing.ts'
+import { ofPut, type Replaced } from '../../intents/transitions.ts'
+import type { Durability, Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { Entries } from './entries.ts'
+import { classifyName } from './save-steps.ts'
+import type { DriveSettings } from '../settings.ts'
+
+interface PutsDeps {
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly entries: Entries
+  readonly clock: Clock
+}
+
+/** What a put has beside its name and what it takes the place of. */
+export type NewContent = Pick<
+  PutIntent,
+  'description' | 'mode' | 'mtimeMs' | 'content' | 'isFolder' | 'changes'
+> & {
+  /** For a folder that nothing is in yet: it stays on this machine. */
+  readonly phase?: 'local'
+}
+
+type Phase = Pick<PutIntent, 'phase' | 'heldUntilMs' | 'sentAtMs'>
+
+/** Every put under a name of the root is made here, so that none is left beside a delete of its name (intents/replacing.ts). */
+export class Puts {
+  readonly #deps: PutsDeps
+  readonly #settings: Pick<DriveSettings, 'writeBack' | 'holdMs'>
+
+  constructor(deps: PutsDeps, settings: Pick<DriveSettings, 'writeBack' | 'holdMs'>) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /** Promises content under a name, in the place of `replaced`; a folder begins to collect changes. */
+  async add(
+    name: string,
+    replaced: Base,
+    what: NewContent,
+    id: IntentId = this.#deps.outbox.nextId(),
+  ): Promise<PutIntent> {
+    const { outbox, clock } = this.#deps
+    const phase = this.#phaseOf(name, what)
+    // What stays on this machine would keep such a delete from the service.
+    const deletes = phase.phase === 'local' ? [] : this.#unsentDeletes(name)
+    const base = this.#withDeletes(replaced, deletes)
+    const put = newPut({
+      id,
+      name,
+      createdAtMs: clock.now(),
+      replaces: base.replaces.filter((bagId) => !this.isShared(bagId)),
+      supersedes: base.supersedes,
+      ...(base.uploaded === undefined ? {} : { uploaded: base.uploaded }),
+      ...(base.after === undefined ? {} : { after: base.after }),
+      ...what,
+      namesakes: this.namesakesOf(name),
+      ...phase,
+    })
+    await outbox.add(put, this.durabilityOf(put))
+    await this.#dropMerged(put)
+    return put
+  }
+
+  /** Gives a put that was not sent yet another name, in the place of `replaced`. */
+  async move(
+    id: IntentId,
+    name: string,
+    replaced: Base,
+    moved: (put: PutIntent, base: Replaced) => PutIntent,
+    durability: Durability,
+  ): Promise<PutIntent | undefined> {
+    const base = this.#withDeletes(replaced, this.#unsentDeletes(name))
+    const change = ofPut((latest) => moved(latest, base))
+    const updated = await this.#deps.outbox.update(id, change, durability)
+    if (updated?.kind !== 'put') return undefined
+    await this.#dropMerged(updated)
+    return updated
+  }
+
+  #phaseOf(name: string, { phase, content }: NewContent): Phase {
+    if (phase !== undefined) return { phase }
+    return content.from === 'folder' ? { phase: 'held' } : this.phaseFor(name)
+  }
+
+  /** Phase of new content under this name, and how long it is held. */
+  phaseFor(name: string): Phase {
+    const now = this.#deps.clock.now()
+    switch (classifyName(name)) {
+      case 'junk':
+        return { phase: 'local' }
+      case 'step':
+        return { phase: 'held', heldUntilMs: now + this.#settings.holdMs }
+      case 'plain':
+      case 'trash':
+        return this.#settings.writeBack ? { phase: 'waiting' } : { phase: 'waiting', sentAtMs: now }
+    }
+  }
+
+  durabilityOf({ phase }: Phase): Durability {
+    return { durable: this.#settings.writeBack || phase !== 'waiting' }
+  }
+
+  /** True when another record of the listing is the same bag: deleting it would take that too. */
+  isShared(bagId: BagId): boolean {
+    return this.#deps.entries.tree().usesOf(bagId) > 1
+  }
+
+  /**
+   * Bags that are listed under a name, to recognise ours when an answer is lost. One that was deleted from here is none:
+   * what is stored now may be given its id.
+   */
+  namesakesOf(name: string): readonly BagId[] {
+    const { entries, outbox } = this.#deps
+    const gone = deletedBags(outbox.intents())
+    return entries
+      .recordsOfUpload({ name, isFolder: true })
+      .map((record) => record.bagId)
+      .filter((bagId) => !gone.has(bagId) || entries.shows(bagId))
+  }
+
+  #withDeletes(base: Base, deletes: readonly DeleteIntent[]): Replaced {
+    return withDeletes(base, deletes, (bagIds) => this.#deps.entries.uploadsOf(bagIds))
+  }
+
+  #unsentDeletes(name: string): readonly DeleteIntent[] {
+    const { outbox, uploader } = this.#deps
+    return outbox
+      .named(name)
+      .filter(isUnsentDelete)
+      .filter(({ id }) => !uploader.isRunning(id))
+  }
+
+  async #dropMerged(put: PutIntent): Promise<void> {
+    for (const intent of this.#unsentDeletes(put.name)) {
+      if (covers(put, intent)) await this.#deps.outbox.remove(intent.id, intent)
+    }
+  }
+}

@@ -1,0 +1,412 @@
+import { DriveError, isDriveError } from '../../domain/errors.ts'
+import { checkTypedName } from '../../domain/names.ts'
+import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
+import { isAnswered } from '../../intents/rules.ts'
+import type { BagFacts } from '../../domain/record.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry } from '../tree/attributes.ts'
+import type { Committer } from './commit.ts'
+import type { Entries } from './entries.ts'
+import type { ExtendedAttributes } from './extended.ts'
+import type { Files } from './files.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { Kinds } from './kinds.ts'
+import { refuseTrash, type NameChanges } from './name-changes.ts'
+import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
+import type { OpenFile } from '../tree/open-file.ts'
+import type { RootOpenFile } from './root-open-file.ts'
+import { settleOrTakeBack } from './settle.ts'
+import type { RootRoom } from './room-beside.ts'
+import type { RootAttributes } from './root-attributes.ts'
+import type { DriveSettings } from '../settings.ts'
+import type { Created, OpenOptions, Home } from '../tree/home.ts'
+
+/** What the root asks of the inside of its folders. */
+export interface InsideOfFolders {
+  /** Waits until nothing of a folder is on its way to the service. */
+  untilIdle(node: FileNode): Promise<void>
+  /** Throws `not-empty` for a folder that something is in. */
+  refuseFull(node: FileNode): Promise<void>
+  /** Starts an empty folder; the caller holds the lock of names. */
+  make(name: string, mode: number): Promise<void>
+  /** The folder has lost its name: open files in it live on. */
+  detach(node: FileNode): void
+}
+
+interface RootDeps {
+  readonly nodes: Nodes
+  readonly names: KeyedLock<'names'>
+  readonly rootRoom: RootRoom
+  readonly attributes: RootAttributes
+  readonly entries: Entries
+  readonly kinds: Kinds
+  readonly committer: Committer
+  readonly changes: NameChanges
+  readonly files: Files
+  readonly folders: InsideOfFolders
+  readonly extended: ExtendedAttributes
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly log: Logger
+  readonly facts: {
+    get(bagId: BagId): BagFacts | undefined
+    learn(bagId: BagId, facts: BagFacts): void
+  }
+}
+
+/** How old the listing may be when a file is opened to append to it. */
+const APPEND_LISTING_MS = 1_000
+
+/** The root of the drive, its files, and the names of its folders. */
+export class RootHome implements Home {
+  readonly #deps: RootDeps
+  readonly #settings: Pick<DriveSettings, 'writeBack'>
+
+  constructor(deps: RootDeps, settings: Pick<DriveSettings, 'writeBack'>) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  owns(node: NodeId): boolean {
+    return node === ROOT || this.#deps.nodes.get(node) !== undefined
+  }
+
+  /** Rejects `not-found` when nothing in the directory has this name. */
+  async lookup(parent: NodeId, name: string): Promise<Attributes> {
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
+    await this.#deps.kinds.learnSoon(node.entry)
+    return this.#deps.attributes.of(node)
+  }
+
+  lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    if (parent !== ROOT || !this.#deps.entries.freshNow()) return undefined
+    const node = this.#deps.entries.resolve(name)
+    if (node === undefined || !this.#deps.kinds.isLearned(node.entry)) return undefined
+    return this.#deps.attributes.of(node)
+  }
+
+  async getAttributes(id: NodeId): Promise<Attributes> {
+    if (id === ROOT) return Promise.resolve(this.#deps.attributes.root())
+    const node = this.#node(id)
+    if (node.name !== undefined) this.#deps.entries.resolve(node.name)
+    return Promise.resolve(this.#deps.attributes.of(node))
+  }
+
+  /** When the size of a node last changed other than by writing here, in ms; 0 for never. */
+  sizeChangedAtMs(id: NodeId): number {
+    return this.#deps.nodes.get(id)?.sizeChangedAtMs ?? 0
+  }
+
+  /** chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the bag. */
+  async setAttributes(id: NodeId, changes: AttributeChanges): Promise<void> {
+    if (id === ROOT) return
+    const node = this.#node(id)
+    await this.#deps.attributes.change(node, changes)
+  }
+
+  /** Cuts or lengthens a file; what close would do follows at once. */
+  async truncate(id: NodeId, length: number): Promise<void> {
+    const node = this.#node(id)
+    if (!node.isDraft) await this.#refuseFolderNow(node)
+    await this.#deps.files.truncate(node, length)
+  }
+
+  async readDirectory(id: NodeId): Promise<readonly DirectoryEntry[]> {
+    if (id !== ROOT) throw new DriveError('not-a-directory', 'This is a file.')
+    await this.#deps.entries.fresh()
+    const listed = this.#listed()
+    if (listed.every(({ kind }) => kind !== undefined)) return listed
+    await this.#deps.kinds.learnAll(this.#deps.entries.tree())
+    return this.#listed()
+  }
+
+  #listed(): readonly DirectoryEntry[] {
+    const { entries, kinds } = this.#deps
+    return Array.from(entries.listed(), ({ name, entry }) => ({ name, kind: kinds.shown(entry) }))
+  }
+
+  /** Makes a file and opens it for reading and writing; an existing one is opened as it is. */
+  async create(parent: NodeId, name: string, mode: number): Promise<Created> {
+    this.#refuseNotRoot(parent)
+    refuseTrash(name)
+    await this.#deps.entries.fresh()
+    await this.learnForChange(name)
+    return this.#deps.names.run('names', async () => {
+      const existing = this.#deps.entries.resolve(name)
+      if (existing === undefined) checkTypedName(name)
+      else this.#refuseFolder(existing)
+      const node = existing ?? this.#deps.nodes.add(name, name)
+      try {
+        const file =
+          existing === undefined
+            ? await this.#deps.files.create(node, mode)
+            : await this.#deps.files.open(node, { writable: true, truncate: false })
+        return { attributes: this.#deps.attributes.of(node), file }
+      } catch (error) {
+        if (existing === undefined) this.#deps.nodes.unlink(node)
+        throw error
+      }
+    })
+  }
+
+  async open(id: NodeId, options: OpenOptions): Promise<OpenFile> {
+    if (id === ROOT) throw new DriveError('is-a-directory', 'This is a directory.')
+    const node = this.#node(id)
+    if (options.writable || options.truncate) await this.#refuseFolderNow(node)
+    if (options.append === true && !options.truncate) await this.#refuseOldVersion(node)
+    return this.#openNewest(node, options)
+  }
+
+  /** Another machine may have replaced the version that was found: then the new one is opened. */
+  async #openNewest(node: FileNode, options: OpenOptions): Promise<OpenFile> {
+    const { entries, files } = this.#deps
+    const { entry, name } = node
+    try {
+      return await files.open(node, options)
+    } catch (error) {
+      if (!isDriveError(error, 'gone') || name === undefined) throw error
+      await entries.youngerThan(0)
+      if (entries.resolve(name) !== node) throw new DriveError('stale', 'It is another file now.')
+      if (node.entry === entry) throw error
+      return files.open(node, options)
+    }
+  }
+
+  /**
+   * What is appended belongs behind what another machine appended: the listing is asked where that costs
+   * no promise (mode through). Throws `stale` when the name leads to another node by now.
+   */
+  async #refuseOldVersion(node: FileNode): Promise<void> {
+    const { name } = node
+    if (this.#settings.writeBack || name === undefined || node.isDraft) return
+    await this.#deps.entries.youngerThan(APPEND_LISTING_MS)
+    if (this.#deps.entries.resolve(name) !== node) {
+      throw new DriveError('stale', 'Another machine has changed this file.')
+    }
+  }
+
+  /**
+   * The file that closing an open file would upload, when no other open file writes the same content. For the
+   * kernel, a file that stands aside is the same as the one that has its name now.
+   */
+  uploadedOnClose({ writable, node }: RootOpenFile): NodeId | undefined {
+    if (!writable || node.staged === undefined || writersOf(node) > 1) return undefined
+    const other = this.#deps.nodes.findAside((aside) => writersOf(aside) > 0)
+    return other === undefined ? node.id : undefined
+  }
+
+  /**
+   * Removes a file: resolves when the service has deleted it (mode through) or the outbox has the
+   * intent (mode back). With `mayBeReplaced` (the file is open) it resolves at once, see NameChanges.
+   */
+  async unlink(
+    parent: NodeId,
+    name: string,
+    options: { readonly mayBeReplaced: boolean } = { mayBeReplaced: false },
+  ): Promise<NodeId> {
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
+    // What cannot be read can be removed all the same.
+    await this.learnForChange(name).catch(() => undefined)
+    this.#refuseFolder(node)
+    await this.#seen(node)
+    const intent = await this.#deps.names.run('names', () =>
+      this.#deps.changes.unlink(node, options),
+    )
+    if (intent === undefined) return node.id
+    if (options.mayBeReplaced) this.#deps.uploader.kick()
+    else await this.settle(intent.id, { hasNewContent: false })
+    return node.id
+  }
+
+  async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
+    this.#refuseNotRoot(newParent)
+    refuseTrash(newName)
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
+    for (const each of [name, newName]) await this.learnForChange(each)
+    if (node.entry?.kind === 'pending' && node.entry.intent.changes !== undefined) {
+      await this.#deps.uploader.finished(node.entry.intent.id)
+    }
+    await this.#deps.folders.untilIdle(node)
+    await this.#seen(node)
+    this.#deps.entries.resolve(name)
+    const target = this.#deps.entries.resolve(newName)
+    const isFolder = this.#deps.kinds.isFolder(node.entry)
+    if (target !== node) {
+      await this.checkReplacement(target, isFolder)
+      await this.#deps.rootRoom.check(node, this.#deps.changes.bytesSentAgain(node, newName))
+    }
+    const before = { name: node.name, serviceName: node.serviceName, entry: node.entry }
+    const intent = await this.#deps.names.run('names', () =>
+      this.#deps.changes.rename(node, newName),
+    )
+    if (intent === undefined) return
+    const isBag = intent.kind === 'put' && intent.content.from === 'bag'
+    try {
+      await this.settle(intent.id, { hasNewContent: !isBag })
+    } catch (error) {
+      if (this.#deps.outbox.get(intent.id) === undefined) this.#takeBackName(node, before)
+      throw error
+    }
+  }
+
+  /** Open files of a rename that was taken back are what they were before it. */
+  #takeBackName(
+    node: FileNode,
+    { name, serviceName, entry }: Pick<FileNode, 'name' | 'serviceName' | 'entry'>,
+  ): void {
+    const { nodes, entries } = this.#deps
+    if (name === undefined || nodes.named(name) !== undefined) return
+    nodes.rename(node, name, serviceName)
+    node.entry = entry
+    entries.resolve(name)
+  }
+
+  /** What was stored a moment ago is a bag like others once it was seen: a change of it can be taken back then. */
+  async #seen(node: FileNode): Promise<void> {
+    const { entry, name } = node
+    if (this.#settings.writeBack || entry?.kind !== 'pending' || !isAnswered(entry.intent)) return
+    await this.#deps.uploader.finished(entry.intent.id)
+    if (name !== undefined) this.#deps.entries.resolve(name)
+  }
+
+  /** A folder may only take the place of an empty folder, a file only that of a file. */
+  async checkReplacement(target: FileNode | undefined, isFolder: boolean): Promise<void> {
+    const { kinds, folders } = this.#deps
+    if (target === undefined) return
+    if (!kinds.isFolder(target.entry)) {
+      if (isFolder) throw new DriveError('not-a-directory', 'There is a file.')
+      return
+    }
+    if (!isFolder) throw new DriveError('is-a-directory', 'There is a folder.')
+    await folders.refuseFull(target)
+  }
+
+  /** A folder that is empty and stays on this machine until something is put into it. */
+  async makeDirectory(parent: NodeId, name: string, mode: number): Promise<void> {
+    this.#refuseNotRoot(parent)
+    refuseTrash(name)
+    await this.#deps.entries.fresh()
+    await this.#deps.names.run('names', async () => {
+      if (this.#deps.entries.resolve(name) !== undefined) {
+        throw new DriveError('exists', 'There is something of this name.')
+      }
+      checkTypedName(name)
+      await this.#deps.folders.make(name, mode)
+    })
+  }
+
+  async removeDirectory(parent: NodeId, name: string): Promise<void> {
+    this.#refuseNotRoot(parent)
+    const node = await this.find(name)
+    if (!this.#deps.kinds.isFolder(node.entry)) {
+      throw new DriveError('not-a-directory', 'This is a file.')
+    }
+    await this.#deps.folders.refuseFull(node)
+    this.#deps.folders.detach(node)
+    const { changes, names } = this.#deps
+    const intent = await names.run('names', () => changes.unlink(node, { mayBeReplaced: false }))
+    if (intent !== undefined) await this.settle(intent.id, { hasNewContent: false })
+  }
+
+  makeSymlink(): Promise<void> {
+    return Promise.reject(new DriveError('not-permitted', 'Links are kept inside folders only.'))
+  }
+
+  readSymlink(): Promise<string> {
+    return Promise.reject(new DriveError('invalid', 'This is not a link.'))
+  }
+
+  #refuseFolder(node: FileNode): void {
+    if (!this.#deps.kinds.isFolder(node.entry)) return
+    throw new DriveError('is-a-directory', 'This is a folder.')
+  }
+
+  /** In mode through. See `settleOrTakeBack` for changes without new content; new content is never taken back. */
+  async settle(id: IntentId, options: { readonly hasNewContent: boolean }): Promise<void> {
+    if (options.hasNewContent) await this.#deps.committer.settle(id)
+    else await settleOrTakeBack(this.#deps, id)
+  }
+
+  listExtended(id: NodeId): readonly string[] {
+    return id === ROOT ? [] : this.#deps.extended.list(this.#node(id))
+  }
+
+  getExtended(id: NodeId, name: string): string {
+    if (id === ROOT) throw new DriveError('no-attribute', `There is no attribute ${name}.`)
+    return this.#deps.extended.get(this.#node(id), name)
+  }
+
+  /** `user.bagfs.description` and `user.bagfs.kind`; others are refused as `unsupported`. */
+  async setExtended(id: NodeId, name: string, value: string): Promise<void> {
+    const which = this.#deps.extended.settable(name)
+    if (which === undefined || id === ROOT) {
+      throw new DriveError('unsupported', 'Only user.bagfs.description and .kind can be set.')
+    }
+    const node = this.#node(id)
+    if (which === 'kind') {
+      this.#deps.extended.setKind(node, value)
+      return
+    }
+    if (node.staged?.isDraft === true) {
+      node.staged.description = value
+      return
+    }
+    // What is being promised has its description already.
+    await this.#deps.committer.commit(node)
+    await this.#seen(node)
+    await this.#deps.rootRoom.check(node, this.#deps.changes.bytesSentAgain(node))
+    const isBag = node.entry?.kind === 'bag'
+    const intent = await this.#deps.names.run('names', () =>
+      this.#deps.changes.describe(node, value),
+    )
+    if (intent !== undefined) await this.settle(intent.id, { hasNewContent: !isBag })
+  }
+
+  /** Learns whether a name stands for a file or a folder, see `Kinds`. */
+  async learnForChange(name: string): Promise<void> {
+    const { kinds, entries } = this.#deps
+    const node = entries.resolve(name) ?? entries.resolve(`${name}.zip`)
+    await kinds.learnForChange(node?.entry)
+  }
+
+  async #refuseFolderNow(node: FileNode): Promise<void> {
+    await this.#deps.kinds.learnForChange(node.entry)
+    this.#refuseFolder(node)
+  }
+
+  /** The node of a name; rejects `not-found`. */
+  async find(name: string): Promise<FileNode> {
+    await this.#deps.entries.fresh()
+    const node = this.#deps.entries.resolve(name) ?? (await this.#findZipped(name))
+    if (node === undefined) throw new DriveError('not-found', 'There is no such file.')
+    return node
+  }
+
+  /** A folder that the service lists as NAME.zip has its name once its head is here. */
+  async #findZipped(name: string): Promise<FileNode | undefined> {
+    const { kinds, entries } = this.#deps
+    const zipped = entries.resolve(`${name}.zip`)
+    if (kinds.isLearned(zipped?.entry)) return undefined
+    await kinds.learnSoon(zipped?.entry)
+    return entries.resolve(name)
+  }
+
+  #node(id: NodeId): FileNode {
+    const node = this.#deps.nodes.get(id)
+    if (node === undefined) throw new DriveError('not-found', 'This file is gone.')
+    return node
+  }
+
+  #refuseNotRoot(parent: NodeId): void {
+    if (parent !== ROOT) throw new DriveError('not-a-directory', 'This is a file.')
+  }
+}
+
+function writersOf({ handles }: FileNode): number {
+  return [...handles].filter(({ writable }) => writable).length
+}

@@ -1,0 +1,151 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Space } from '../space/space.ts'
+import type { FileNode, Nodes } from '../tree/nodes.ts'
+import { OpenFile, type OpenMode } from '../tree/open-file.ts'
+import type { Source } from '../tree/source.ts'
+import type { StagedFile } from '../tree/staged-file.ts'
+import type { Committer } from './commit.ts'
+import type { Contents } from './contents.ts'
+import type { Entries } from './entries.ts'
+
+export interface RootOpenFileDeps {
+  readonly contents: Contents
+  readonly entries: Entries
+  readonly nodes: Nodes
+  readonly committer: Committer
+  readonly outbox: Outbox
+  readonly space: Space
+  /** Held while the content of a node changes hands: staging and committing. */
+  readonly nodeLocks: KeyedLock<FileNode>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly modeOf: (node: FileNode) => number
+}
+
+/** An open file of the root: it is written into a draft of the outbox, and close makes that a put. */
+export class RootOpenFile extends OpenFile {
+  readonly node: FileNode
+  readonly #deps: RootOpenFileDeps
+  /** What it reads while nothing is staged; opened at the first read or length. An open for writing costs no request. */
+  #source: Source | undefined
+
+  constructor(deps: RootOpenFileDeps, node: FileNode, mode: OpenMode) {
+    super(deps.clock, mode)
+    this.#deps = deps
+    this.node = node
+    node.handles.add(this)
+  }
+
+  /** Waits until the true length is known, so that no reader is cut short. */
+  async learnLength(): Promise<void> {
+    const { node } = this
+    const { entry, staged } = node
+    if (staged !== undefined) return
+    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    const shown = this.#deps.contents.sizeOf(entry)
+    const length = await this.source().length()
+    const nowMs = this.#deps.clock.now()
+    const isToldOtherwise =
+      entry.kind === 'bag' && node.isToldOtherwise(entry.record.bagId, length, nowMs)
+    if (length !== shown || isToldOtherwise) this.noteOtherSize(nowMs)
+  }
+
+  protected override source(): Source {
+    const { staged, entry } = this.node
+    if (staged !== undefined) return staged
+    if (this.#source !== undefined) return this.#source
+    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    this.#source = this.#deps.contents.open(entry)
+    return this.#source
+  }
+
+  protected override draft(): StagedFile | undefined {
+    const { staged } = this.node
+    return staged?.isDraft === true ? staged : undefined
+  }
+
+  protected override isCurrent(staged: StagedFile): boolean {
+    return staged.isDraft && staged === this.node.staged
+  }
+
+  /** A draft that starts as a copy of the version that the node is, or empty. */
+  protected override async stage({ empty }: { readonly empty: boolean }): Promise<StagedFile> {
+    const { node } = this
+    const { nodeLocks, space, contents, modeOf } = this.#deps
+    return nodeLocks.run(node, async () => {
+      if (node.staged?.isDraft === true) return node.staged
+      this.#follow()
+      const mode = modeOf(node)
+      const room = space.room(() => node.name)
+      const staged = await contents.stage(node, { empty, mode, room })
+      const before = node.staged
+      node.staged = staged
+      before?.close()
+      return staged
+    })
+  }
+
+  /** A new file, before it has an entry. */
+  async stageNew(mode: number): Promise<void> {
+    const staged = await this.stage({ empty: true })
+    staged.mode = mode
+  }
+
+  /** Learns what became of a node here: that it was stored. What another machine did sets it aside. */
+  #follow(): void {
+    const { name, isAside } = this.node
+    if (name !== undefined && !isAside) this.#deps.entries.resolve(name)
+  }
+
+  protected override noteOtherSize(nowMs: number): void {
+    this.node.sizeChangedAtMs = nowMs
+  }
+
+  protected override async keep(): Promise<void> {
+    await this.#deps.committer.commitAndWait(this.node)
+  }
+
+  /** What no close has promised goes to the outbox when this was the last open file. */
+  override async close(): Promise<void> {
+    const { node } = this
+    const { committer, nodes } = this.#deps
+    node.handles.delete(this)
+    this.#source?.close()
+    if (node.handles.size > 0) return
+    try {
+      const intent = await committer.commit(node)
+      // What failed was tried by close, which told of it; another try is the uploader's to time.
+      if (intent?.phase === 'waiting' && intent.failure === undefined) {
+        await committer.settle(intent.id)
+      }
+    } finally {
+      this.#letGo()
+      nodes.forgetIfUnused(node)
+    }
+  }
+
+  #letGo(): void {
+    const { node } = this
+    const { staged } = node
+    if (staged === undefined || node.handles.size > 0) return
+    // A named file that could not be committed keeps its content, for the next close to try again.
+    if (staged.dirty && !staged.isHalf && node.name !== undefined) return
+    node.staged = undefined
+    this.#discard(staged)
+    // Half a file takes the place of nothing: the name has what it had before, or goes.
+    if (staged.isHalf && node.entry === undefined) this.#deps.nodes.unlink(node)
+  }
+
+  #discard(staged: StagedFile): void {
+    staged.close()
+    staged.room.giveBack()
+    if (!staged.dirty) return
+    this.#deps.outbox.discardDraft(staged.id).catch((error: unknown) => {
+      this.#deps.log.warn({ draft: staged.id, error: String(error) }, 'A draft stays behind.')
+    })
+  }
+}

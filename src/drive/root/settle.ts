@@ -1,0 +1,62 @@
+import { isDriveError } from '../../domain/errors.ts'
+import type { IntentId } from '../../domain/ids.ts'
+import type { Logger } from '../../domain/logger.ts'
+import { isForUser, isTaken } from '../../intents/rules.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import { isOfGateway } from '../../service/statuses.ts'
+import type { Committer } from './commit.ts'
+
+interface SettleDeps {
+  readonly committer: Pick<Committer, 'settle'>
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly log: Logger
+}
+
+/**
+ * Waits for a change that holds no new content (mode through). One that failed is taken back, and rejects with the
+ * reason. What the service may have done without saying so goes on like any change in mode back, and so does what
+ * has taken over from a change before it: an error would be told for what happens all the same.
+ */
+export async function settleOrTakeBack(deps: SettleDeps, id: IntentId): Promise<void> {
+  const { committer, outbox } = deps
+  const isAlone = outbox.get(id)?.supersedes.length === 0
+  try {
+    await committer.settle(id)
+  } catch (error) {
+    if (await goesOn(deps, id, { error, isAlone })) return
+    if (isAlone && outbox.get(id)?.phase === 'waiting' && !isLostDelete(deps, id, error)) {
+      await outbox.remove(id)
+    }
+    throw error
+  }
+}
+
+/** True for a put that is carried out, now or later. */
+async function goesOn(
+  { outbox, uploader, log }: SettleDeps,
+  id: IntentId,
+  { error, isAlone }: { readonly error: unknown; readonly isAlone: boolean },
+): Promise<boolean> {
+  const put = outbox.get(id)
+  if (put?.kind !== 'put' || isForUser(put)) return false
+  if (isTaken(put)) return true
+  if (uploader.mayHaveArrived(id) && (await uploader.hasArrived(id))) return true
+  if (isAlone && (!uploader.mayHaveArrived(id) || isOwnFailure(error))) return false
+  const { name } = put
+  log.warn({ intent: id, name, error: String(error) }, 'A change is not stored yet, and goes on.')
+  return true
+}
+
+/** The service itself says that it failed; a gateway does not know what became of the request. */
+function isOwnFailure(error: unknown): boolean {
+  const status = isDriveError(error) ? (error.facts.status ?? 0) : 0
+  return status >= 500 && !isOfGateway(status)
+}
+
+/** A delete that may have been done is made again, and does no harm then. */
+function isLostDelete({ outbox }: SettleDeps, id: IntentId, error: unknown): boolean {
+  const isDelete = outbox.get(id)?.kind === 'delete'
+  return isDelete && isDriveError(error) && error.facts.answerLost === true
+}

@@ -1,0 +1,190 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, localDiskFull } from '../../domain/errors.ts'
+import type { Intent } from '../../intents/intent.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Account } from '../../domain/record.ts'
+import { isTaken } from '../../intents/rules.ts'
+import { failedForWantOfRoom } from '../../outbox/failure.ts'
+import type { StorageService } from '../../service/storage-service.ts'
+import { RoomGroup, type RefusedChanges, type Room, type RoomHolder } from './room.ts'
+
+/** What `df` tells, in bytes. */
+export interface SpaceReport {
+  readonly capacity: number
+  readonly free: number
+}
+
+interface SpaceDeps {
+  readonly service: Pick<StorageService, 'getAccount'>
+  readonly intents: () => readonly Intent[]
+  /** True while the local disk has no room but for sending what waits. */
+  readonly isDiskShort: () => boolean
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** What refused changes, and tells for how long it would do so again. */
+interface Refusing {
+  readonly refused: () => RefusedChanges | undefined
+}
+
+/**
+ * What the account can still take: `space_left` less what waits in the outbox and what is being
+ * written. What cannot be sent as things are takes no room from others. Without an answer of the service
+ * nothing is refused.
+ */
+export class Space {
+  readonly #deps: SpaceDeps
+  readonly #ttlMs: number
+  #account: (Account & { readonly askedAtMs: number }) | undefined
+  #asking: Promise<void> | undefined
+  #triedAtMs = 0
+  #waiting: number | undefined
+  /** Those that may hold something. */
+  readonly #groups = new Set<RoomGroup>()
+  readonly #refusing = new Set<Refusing>()
+
+  constructor(deps: SpaceDeps, settings: { readonly ttlMs: number; readonly account?: Account }) {
+    this.#deps = deps
+    this.#ttlMs = settings.ttlMs
+    if (settings.account !== undefined) {
+      this.#account = { ...settings.account, askedAtMs: deps.clock.now() }
+    }
+  }
+
+  get isDiskShort(): boolean {
+    return this.#deps.isDiskShort()
+  }
+
+  /** To be called when the outbox changed. */
+  outboxChanged(): void {
+    this.#waiting = undefined
+  }
+
+  /** Room for content that is sent by itself; `name` tells what it is called now. */
+  room(name: () => string | undefined): Room {
+    return new RoomGroup(this, name).room()
+  }
+
+  /** Told by a group that it holds more, or less. */
+  changed(group: RoomGroup): void {
+    if (group.isInUse) this.#groups.add(group)
+    else this.#groups.delete(group)
+  }
+
+  /** To be called when changes were refused, so that people are told for as long as it is so. */
+  noteRefusal(refusing: Refusing): void {
+    this.#refusing.add(refusing)
+  }
+
+  /** Folders that refused changes and would do so again. */
+  refused(): readonly RefusedChanges[] {
+    return [...this.#refusing].flatMap((each) => {
+      const refused = each.refused()
+      if (refused === undefined) this.#refusing.delete(each)
+      return refused ?? []
+    })
+  }
+
+  /** What holds room that no intent counts, the largest first. */
+  holders(): readonly RoomHolder[] {
+    return Array.from(this.#groups, ({ holder }) => holder)
+      .filter(({ bytes }) => bytes > 0)
+      .sort((a, b) => b.bytes - a.bytes)
+  }
+
+  /** True when `bytes` more (of a group) fit by what was last heard. */
+  fits(bytes: number, group?: RoomGroup): boolean {
+    if (bytes > 0 && this.isDiskShort) return false
+    if (bytes > 0) this.#renew()
+    const free = this.freeFor(group)
+    return bytes <= 0 || free === undefined || bytes <= free
+  }
+
+  /** True when all that a group takes, and `bytes` more, fit by what was last heard. */
+  leaves(group: RoomGroup | undefined, bytes: number): boolean {
+    this.#renew()
+    const free = this.freeFor(group)
+    return free === undefined || bytes <= free
+  }
+
+  /**
+   * Throws `no-space` when `bytes` more do not fit, after asking the service once more, and
+   * `local-disk-full` while this machine cannot take them.
+   */
+  async check(bytes: number, group?: RoomGroup): Promise<void> {
+    if (this.fits(bytes, group)) return
+    if (this.isDiskShort) throw localDiskFull('New content cannot be staged')
+    await this.ask()
+    if (this.fits(bytes, group)) return
+    throw new DriveError('no-space', 'The account has no room for this content.', {
+      hint: 'Delete something from the account, or get more space.',
+    })
+  }
+
+  /** For `df`; undefined before the service has ever answered. */
+  async report(): Promise<SpaceReport | undefined> {
+    if (this.#account === undefined) await this.ask()
+    else this.#renew()
+    const free = this.freeFor(undefined)
+    if (this.#account === undefined || free === undefined) return undefined
+    return { capacity: this.#account.capacity, free: Math.max(free, 0) }
+  }
+
+  /** Bytes that a group, or others, may still take by what was last heard; undefined before that. */
+  freeFor(group: RoomGroup | undefined): number | undefined {
+    if (this.#account === undefined) return undefined
+    const { spaceLeft } = this.#account
+    this.#waiting ??= waitingBytes(this.#deps.intents(), this.#account)
+    let held = 0
+    for (const each of this.#groups) {
+      const { bytes } = each
+      if (each === group || (bytes <= spaceLeft && each.isCounted())) held += bytes
+    }
+    return spaceLeft - this.#waiting - held
+  }
+
+  /** Asks again in the background when the last question is old, whatever came of it. */
+  #renew(): void {
+    const now = this.#deps.clock.now()
+    if (now - Math.max(this.#account?.askedAtMs ?? 0, this.#triedAtMs) <= this.#ttlMs) return
+    this.ask().catch((error: unknown) => {
+      this.#deps.log.debug({ error: String(error) }, 'The space was not told.')
+    })
+  }
+
+  /** Asks the service now, one request at a time; a failure leaves what was known. */
+  async ask(): Promise<void> {
+    this.#asking ??= this.#request().finally(() => {
+      this.#asking = undefined
+    })
+    await this.#asking
+  }
+
+  async #request(): Promise<void> {
+    const askedAtMs = this.#deps.clock.now()
+    this.#triedAtMs = askedAtMs
+    try {
+      this.#account = { ...(await this.#deps.service.getAccount()), askedAtMs }
+      this.#waiting = undefined
+    } catch (error) {
+      this.#deps.log.debug({ error: String(error) }, 'The service did not tell the space.')
+    }
+  }
+}
+
+/** Bytes of puts that the account's figure does not count yet, and that can be sent as things are. */
+function waitingBytes(
+  intents: readonly Intent[],
+  { askedAtMs, spaceLeft }: { readonly askedAtMs: number; readonly spaceLeft: number },
+): number {
+  let bytes = 0
+  for (const intent of intents) {
+    if (intent.kind !== 'put' || intent.phase === 'local') continue
+    if (intent.confirmedAtMs !== undefined && intent.confirmedAtMs < askedAtMs) continue
+    const length = intent.content.length ?? 0
+    const isTooLarge = !isTaken(intent) && length > spaceLeft
+    if (!isTooLarge && !failedForWantOfRoom(intent)) bytes += length
+  }
+  return bytes
+}

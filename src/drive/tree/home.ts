@@ -1,0 +1,44 @@
+import type { NodeId } from '../../domain/ids.ts'
+import type { AttributeChanges, Attributes, DirectoryEntry } from './attributes.ts'
+import type { OpenFile, OpenMode } from './open-file.ts'
+
+/** What opening takes. */
+export interface OpenOptions extends OpenMode {
+  readonly truncate: boolean
+}
+
+/** A file that was made and opened. */
+export interface Created {
+  readonly attributes: Attributes
+  readonly file: OpenFile
+}
+
+/**
+ * Where the names of nodes are kept, and what a change promises there: the root (intents), the inside of a folder
+ * (a journal over its bag), or a directory that the drive makes up. Node ids come from one counter, so that each
+ * has one home. Every rejection is a DriveError.
+ */
+export interface Home {
+  owns(node: NodeId): boolean
+  lookup(parent: NodeId, name: string): Promise<Attributes>
+  /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */
+  lookupNow?(parent: NodeId, name: string): Attributes | undefined
+  getAttributes(node: NodeId): Promise<Attributes>
+  setAttributes(node: NodeId, changes: AttributeChanges): Promise<void>
+  truncate(node: NodeId, length: number): Promise<void>
+  /** Without `.` and `..`. */
+  readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]>
+  create(parent: NodeId, name: string, mode: number): Promise<Created>
+  makeDirectory(parent: NodeId, name: string, mode: number): Promise<void>
+  makeSymlink(parent: NodeId, name: string, target: string): Promise<void>
+  readSymlink(node: NodeId): Promise<string>
+  open(node: NodeId, options: OpenOptions): Promise<OpenFile>
+  /** Answers the node, which stays readable while it is open. */
+  unlink(parent: NodeId, name: string): Promise<NodeId>
+  removeDirectory(parent: NodeId, name: string): Promise<void>
+  /** Within this home; rejects `cross-device` where it would leave one folder for another. */
+  rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void>
+  listExtended(node: NodeId): readonly string[]
+  getExtended(node: NodeId, name: string): string
+  setExtended(node: NodeId, name: string, value: string): Promise<void>
+}

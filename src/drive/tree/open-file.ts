@@ -1,0 +1,121 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import type { Source } from './source.ts'
+import type { StagedFile } from './staged-file.ts'
+
+/** How a file is opened. */
+export interface OpenMode {
+  readonly writable: boolean
+  /** Each write goes to the end of the file, wherever that is (O_APPEND). */
+  readonly append?: boolean
+}
+
+/**
+ * An open file. Reading, writing and cutting are here, once for all homes of files. A home says where the
+ * bytes are, what may be written in place, and what close promises.
+ */
+export abstract class OpenFile {
+  readonly writable: boolean
+  readonly append: boolean
+  /** The kernel may take another version's size for the end of this file. */
+  endIsUnsure = false
+  readonly #clock: Clock
+
+  constructor(clock: Clock, { writable, append = false }: OpenMode) {
+    this.#clock = clock
+    this.writable = writable
+    this.append = append
+  }
+
+  /** What is read now; a promise where that has to be opened first. */
+  protected abstract source(): Source | Promise<Source>
+  /** Staged content that a write may change at once; undefined where `stage` is needed. */
+  protected abstract draft(): StagedFile | undefined
+  /** Makes the content changeable; with `empty` the old bytes are not needed. */
+  protected abstract stage(options: { readonly empty: boolean }): Promise<StagedFile>
+  /** True while this is what the file has and a write may change it. */
+  protected abstract isCurrent(staged: StagedFile): boolean
+  /** Makes what was written as safe as this home promises. `closes` is false when other descriptors may share it. */
+  protected abstract keep(options: { readonly closes: boolean }): Promise<void>
+  /** The last user of this open file is gone. */
+  abstract close(): Promise<void>
+
+  /** Bytes read; a number at once when the bytes are here, else a promise. 0 at the end. */
+  read(buffer: Uint8Array, position: number): number | Promise<number> {
+    const source = this.source()
+    if (source instanceof Promise) return readLater(source, buffer, position)
+    return source.readNow(buffer, position) ?? source.read(buffer, position)
+  }
+
+  /** Writes all of `bytes`; a number at once in the common case. */
+  write(bytes: Uint8Array, position: number): number | Promise<number> {
+    if (!this.writable) throw new DriveError('bad-handle', 'This file is open for reading only.')
+    const draft = this.draft()
+    if (draft !== undefined) {
+      const at = this.#placeIn(draft, position)
+      if (draft.fits(Math.max(draft.size, at + bytes.length))) {
+        return this.#put(draft, bytes, at, position)
+      }
+    }
+    return this.#writeSlowly(Buffer.from(bytes), position)
+  }
+
+  #placeIn({ size }: StagedFile, position: number): number {
+    return this.append && this.endIsUnsure ? size : position
+  }
+
+  async #writeSlowly(bytes: Uint8Array, position: number): Promise<number> {
+    for (;;) {
+      const staged = await this.stage({ empty: false })
+      const at = this.#placeIn(staged, position)
+      try {
+        await staged.check(Math.max(staged.size, at + bytes.length))
+      } catch (error) {
+        throw staged.failed(at, bytes.length, error)
+      }
+      // While the room was asked for, the content may have been promised: then the next one is written.
+      if (this.isCurrent(staged)) {
+        return this.#put(staged, bytes, this.#placeIn(staged, position), position)
+      }
+    }
+  }
+
+  #put(staged: StagedFile, bytes: Uint8Array, at: number, asked: number): number {
+    if (at !== asked) this.noteOtherSize(this.#clock.now())
+    staged.write(bytes, at, this.#clock.now())
+    return bytes.length
+  }
+
+  /** The file does not end where the kernel believes. */
+  protected abstract noteOtherSize(nowMs: number): void
+
+  /** Cuts or lengthens the file: the version that was opened, whatever its name leads to by now. */
+  async truncate(length: number): Promise<void> {
+    for (;;) {
+      const staged = await this.stage({ empty: length === 0 })
+      await staged.check(length)
+      await staged.prepareCut(length)
+      if (this.isCurrent(staged)) {
+        staged.truncate(length, this.#clock.now())
+        return
+      }
+    }
+  }
+
+  /** What each close of a descriptor does; others may go on with the same open file. */
+  async flush(): Promise<void> {
+    if (this.writable) await this.keep({ closes: false })
+  }
+
+  async fsync(): Promise<void> {
+    await this.keep({ closes: true })
+  }
+}
+
+async function readLater(
+  source: Promise<Source>,
+  buffer: Uint8Array,
+  position: number,
+): Promise<number> {
+  return (await source).read(buffer, position)
+}

@@ -1,0 +1,221 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError, isDriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
+import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
+import type { Created, OpenOptions, Home } from '../tree/home.ts'
+import { KeptContent } from './kept-content.ts'
+import { VirtualOpenFile, readOnly } from './virtual-open-file.ts'
+import type { VirtualDirectory, VirtualEntry, VirtualFile } from './virtual-entry.ts'
+
+/** Where a tree gets its ids: the counter of the drive. */
+export interface Ids {
+  nextNode(): NodeId
+}
+
+interface VirtualDirectoryNode {
+  readonly id: NodeId
+  readonly entry: VirtualDirectory
+  readonly children: Map<string, VirtualNode>
+}
+
+interface VirtualFileNode {
+  readonly id: NodeId
+  readonly entry: VirtualFile
+  readonly kept: KeptContent
+}
+
+type VirtualNode = VirtualDirectoryNode | VirtualFileNode
+
+const DIRECTORY_MODE = 0o500
+const FILE_MODE = 0o400
+
+/** A directory tree that the drive makes up: read-only but for what its entries take. */
+export class VirtualHome implements Home {
+  readonly top: NodeId
+  readonly #ids: Ids
+  readonly #clock: Clock
+  /** A node goes when a look-up no longer finds its entry, or finds no content. */
+  readonly #nodes = new Map<NodeId, VirtualNode>()
+  readonly #startedAtMs: number
+
+  constructor(deps: { readonly ids: Ids; readonly clock: Clock }, top: VirtualDirectory) {
+    this.#ids = deps.ids
+    this.#clock = deps.clock
+    this.#startedAtMs = deps.clock.now()
+    this.top = this.#addNode(top).id
+  }
+
+  owns(node: NodeId): boolean {
+    return this.#nodes.has(node)
+  }
+
+  async lookup(parent: NodeId, name: string): Promise<Attributes> {
+    const directory = this.#directory(parent)
+    const node = this.#child(directory, name)
+    if (node === undefined) throw new DriveError('not-found', 'There is no such file.')
+    if (isDirectory(node)) return this.#directoryAttributes(node)
+    try {
+      return fileAttributes(node, await node.kept.glance())
+    } catch (error) {
+      if (isDriveError(error, 'gone', 'not-found')) this.#drop(directory, name)
+      throw error
+    }
+  }
+
+  async getAttributes(id: NodeId): Promise<Attributes> {
+    const node = this.#node(id)
+    return isDirectory(node)
+      ? this.#directoryAttributes(node)
+      : fileAttributes(node, await node.kept.tell())
+  }
+
+  readDirectory(id: NodeId): Promise<readonly DirectoryEntry[]> {
+    return Promise.resolve().then(() => {
+      const { entry } = this.#directory(id)
+      return entry.names().map((name) => ({ name, kind: entry.find(name)?.kind }))
+    })
+  }
+
+  async open(id: NodeId, options: OpenOptions): Promise<VirtualOpenFile> {
+    const node = this.#node(id)
+    if (isDirectory(node)) throw new DriveError('is-a-directory', 'This is a directory.')
+    // `touch` opens for writing first; what it would write is refused by `write`.
+    if (options.truncate || (options.writable && node.entry.touch === undefined)) throw readOnly()
+    return new VirtualOpenFile(this.#clock, await node.kept.open(), options)
+  }
+
+  /** Only what a directory takes, such as an import. */
+  async create(parent: NodeId, name: string): Promise<Created> {
+    await this.#add(parent, name, 'file')
+    const { node } = await this.lookup(parent, name)
+    const file = await this.open(node, { writable: true, truncate: false })
+    return { attributes: await this.getAttributes(node), file }
+  }
+
+  async makeDirectory(parent: NodeId, name: string): Promise<void> {
+    await this.#add(parent, name, 'directory')
+  }
+
+  async #add(parent: NodeId, name: string, kind: 'file' | 'directory'): Promise<void> {
+    const { entry } = this.#directory(parent)
+    if (entry.add === undefined) throw readOnly()
+    await entry.add(name, kind)
+  }
+
+  /** chmod is refused; new times are what `touch` wants. */
+  async setAttributes(id: NodeId, changes: { readonly mode?: number }): Promise<void> {
+    const node = this.#node(id)
+    if (isDirectory(node) || node.entry.touch === undefined || changes.mode !== undefined) {
+      throw readOnly()
+    }
+    await node.entry.touch()
+  }
+
+  truncate(): Promise<void> {
+    return refused()
+  }
+
+  makeSymlink(): Promise<void> {
+    return refused()
+  }
+
+  readSymlink(): Promise<string> {
+    return Promise.reject(new DriveError('invalid', 'This is not a link.'))
+  }
+
+  unlink(): Promise<NodeId> {
+    return refused()
+  }
+
+  removeDirectory(): Promise<void> {
+    return refused()
+  }
+
+  rename(): Promise<void> {
+    return refused()
+  }
+
+  listExtended(): readonly string[] {
+    return []
+  }
+
+  getExtended(_node: NodeId, name: string): string {
+    throw new DriveError('no-attribute', `There is no attribute ${name}.`)
+  }
+
+  setExtended(): Promise<void> {
+    return refused()
+  }
+
+  #child(directory: VirtualDirectoryNode, name: string): VirtualNode | undefined {
+    const entry = directory.entry.find(name)
+    if (entry === undefined) {
+      this.#drop(directory, name)
+      return undefined
+    }
+    const known = directory.children.get(name)
+    if (known?.entry === entry) return known
+    this.#drop(directory, name)
+    const node = this.#addNode(entry)
+    directory.children.set(name, node)
+    return node
+  }
+
+  #addNode(entry: VirtualEntry): VirtualNode {
+    const id = this.#ids.nextNode()
+    const node: VirtualNode =
+      entry.kind === 'directory'
+        ? { id, entry, children: new Map() }
+        : { id, entry, kept: new KeptContent(entry, this.#clock) }
+    this.#nodes.set(id, node)
+    return node
+  }
+
+  #drop(directory: VirtualDirectoryNode, name: string): void {
+    const node = directory.children.get(name)
+    if (node === undefined) return
+    if (isDirectory(node)) for (const child of node.children.keys()) this.#drop(node, child)
+    directory.children.delete(name)
+    this.#nodes.delete(node.id)
+  }
+
+  #node(id: NodeId): VirtualNode {
+    const node = this.#nodes.get(id)
+    if (node === undefined) throw new DriveError('not-found', 'This file is gone.')
+    return node
+  }
+
+  #directory(id: NodeId): VirtualDirectoryNode {
+    const node = this.#node(id)
+    if (!isDirectory(node)) throw new DriveError('not-a-directory', 'This is a file.')
+    return node
+  }
+
+  #directoryAttributes({ id, entry }: VirtualDirectoryNode): Attributes {
+    const mode = entry.add === undefined ? DIRECTORY_MODE : DIRECTORY_MODE | 0o200
+    return attributes(id, { kind: 'directory', mode, size: 0, mtimeMs: this.#startedAtMs })
+  }
+}
+
+function isDirectory(node: VirtualNode): node is VirtualDirectoryNode {
+  return node.entry.kind === 'directory'
+}
+
+function fileAttributes(
+  { id, entry }: VirtualFileNode,
+  content: { readonly size: number; readonly mtimeMs: number },
+): Attributes {
+  const mode = entry.touch === undefined ? FILE_MODE : FILE_MODE | 0o200
+  return attributes(id, { kind: 'file', mode, size: content.size, mtimeMs: content.mtimeMs })
+}
+
+function attributes(
+  node: NodeId,
+  known: Pick<Attributes, 'kind' | 'mode' | 'size' | 'mtimeMs'>,
+): Attributes {
+  return { node, ...known, atimeMs: known.mtimeMs, ctimeMs: known.mtimeMs }
+}
+
+function refused(): Promise<never> {
+  return Promise.reject(readOnly())
+}

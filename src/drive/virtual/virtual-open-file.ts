@@ -1,0 +1,71 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import { OpenFile, type OpenMode } from '../tree/open-file.ts'
+import type { Source } from '../tree/source.ts'
+import type { StagedFile } from '../tree/staged-file.ts'
+import type { SharedContent } from './kept-content.ts'
+
+/** An open file that the drive makes up: the content as it was when the file was opened. */
+export class VirtualOpenFile extends OpenFile {
+  readonly #shared: SharedContent
+  #isUnread = true
+
+  constructor(clock: Clock, shared: SharedContent, mode: OpenMode) {
+    super(clock, mode)
+    this.#shared = shared
+    shared.unread += 1
+  }
+
+  override read(buffer: Uint8Array, position: number): number | Promise<number> {
+    const count = super.read(buffer, position)
+    if (typeof count !== 'number') return this.#noteLater(count, position)
+    this.#noteRead(position + count)
+    return count
+  }
+
+  async #noteLater(later: Promise<number>, position: number): Promise<number> {
+    const count = await later
+    this.#noteRead(position + count)
+    return count
+  }
+
+  #noteRead(end: number): void {
+    if (!this.#isUnread || end < this.#shared.content.size) return
+    this.#isUnread = false
+    this.#shared.unread -= 1
+  }
+
+  protected override source(): Source {
+    return this.#shared.content.source
+  }
+
+  protected override draft(): undefined {
+    return undefined
+  }
+
+  protected override stage(): Promise<StagedFile> {
+    return Promise.reject(readOnly())
+  }
+
+  protected override isCurrent(): boolean {
+    return false
+  }
+
+  protected override noteOtherSize(): void {
+    // The kernel is told the size of the content that was opened.
+  }
+
+  protected override keep(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  override close(): Promise<void> {
+    this.#noteRead(Infinity)
+    this.#shared.release()
+    return Promise.resolve()
+  }
+}
+
+export function readOnly(): DriveError {
+  return new DriveError('not-permitted', 'The drive makes this up: it can only be read.')
+}

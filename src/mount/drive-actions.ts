@@ -1,0 +1,133 @@
+import { Readable } from 'node:stream'
+import type { ControlActions } from '../control/actions.ts'
+import type { DriveStatus } from '../control/protocol.ts'
+import type { BagCache } from '../content/bag-cache.ts'
+import { verifyCache } from '../content/verify.ts'
+import type { Clock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Contents } from '../drive/root/contents.ts'
+import type { Drive } from '../drive/drive.ts'
+import type { Source } from '../drive/tree/source.ts'
+import { discardIntents } from '../outbox/discard.ts'
+import { chooseItems, listItems, type OutboxItem } from '../outbox/items.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import type { Uploader } from '../outbox/uploader.ts'
+import { isOwed } from './status-words.ts'
+
+export interface DriveActionsDeps {
+  readonly drive: Pick<Drive, 'sync'>
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly cache: BagCache
+  readonly contents: Contents
+  readonly facts: { bagIds(): Iterable<BagId> }
+  readonly status: () => DriveStatus
+  readonly clock: Clock
+}
+
+const BLOCK_BYTES = 256 * 1024
+
+/** What a running drive does when it is asked, but for leaving. */
+export class DriveActions implements Omit<ControlActions, 'leave'> {
+  readonly #deps: DriveActionsDeps
+
+  constructor(deps: DriveActionsDeps) {
+    this.#deps = deps
+  }
+
+  status(): DriveStatus {
+    return this.#deps.status()
+  }
+
+  async sync({
+    name,
+    onProgress,
+  }: Parameters<ControlActions['sync']>[0]): Promise<readonly OutboxItem[]> {
+    const { drive, outbox, clock } = this.#deps
+    const startedAtMs = clock.now()
+    const report = (): void => {
+      onProgress(this.#items().filter(isOwed).length)
+    }
+    const stopReporting = outbox.onChange(report)
+    report()
+    try {
+      await drive.sync(name)
+      return []
+    } catch (error) {
+      const failed = this.#items().filter(({ failure }) => (failure?.atMs ?? 0) >= startedAtMs)
+      if (!(error instanceof DriveError) || failed.length === 0) throw error
+      return failed
+    } finally {
+      stopReporting()
+    }
+  }
+
+  async retry(wanted: readonly string[]): Promise<readonly OutboxItem[]> {
+    const { uploader } = this.#deps
+    const items = this.#items()
+    const chosen =
+      wanted.length === 0
+        ? items.filter(({ failure }) => failure !== undefined)
+        : chooseItems(items, wanted)
+    for (const { id } of chosen) await uploader.retry(id)
+    return chosen
+  }
+
+  async discard(wanted: readonly string[]): Promise<readonly OutboxItem[]> {
+    const { outbox, uploader } = this.#deps
+    const chosen = chooseItems(this.#items(), wanted)
+    const ids = chosen.map(({ id }) => id)
+    await discardIntents(outbox, ids, (id) => uploader.isRunning(id))
+    return chosen
+  }
+
+  async openContent(wanted: string): Promise<Readable> {
+    const [item] = chooseItems(this.#items(), [wanted])
+    const intent = item && this.#deps.outbox.get(item.id)
+    if (intent?.kind !== 'put') {
+      throw new DriveError('not-found', 'This change has no content: it deletes something.')
+    }
+    if (intent.content.from === 'folder') {
+      throw new DriveError('not-found', `The changes of ${intent.name} are not packed yet.`, {
+        hint: 'Copy the folder out of the drive, or let bagfs sync pack it.',
+      })
+    }
+    const source = this.#deps.contents.open({ kind: 'pending', shown: intent.name, intent })
+    try {
+      await source.length()
+    } catch (error) {
+      source.close()
+      throw error
+    }
+    return Readable.from(blocksOf(source), { objectMode: false })
+  }
+
+  async verifyCache({ onProgress, signal }: Parameters<ControlActions['verifyCache']>[0]) {
+    const { cache, facts } = this.#deps
+    const report = await verifyCache(cache, [...facts.bagIds()], { onProgress, signal })
+    return { ...report, bad: [...report.bad], unreadable: [...report.unreadable] }
+  }
+
+  async clearCache(): Promise<void> {
+    await this.#deps.cache.clear()
+  }
+
+  #items(): readonly OutboxItem[] {
+    return listItems(this.#deps.outbox.intents(), this.#deps.uploader)
+  }
+}
+
+async function* blocksOf(source: Source): AsyncGenerator<Buffer> {
+  try {
+    for (let position = 0; ;) {
+      const block = Buffer.allocUnsafe(BLOCK_BYTES)
+      const count = await source.read(block, position)
+      if (count === 0) return
+      position += count
+      yield block.subarray(0, count)
+    }
+  } finally {
+    source.close()
+  }
+}

@@ -1,0 +1,97 @@
+import type { MountSettings } from '../config/mount-settings.ts'
+import { systemClock } from '../domain/clock.ts'
+import { withBreaker } from '../service/breaker.ts'
+import type { StorageService } from '../service/storage-service.ts'
+import { createHttpService } from '../service/http-service.ts'
+import type { HttpServiceSettings } from '../service/settings.ts'
+import { recallAuthHeader, rememberAuthHeader, rememberUid } from '../state/accounts.ts'
+import type { RunDriveDeps } from './running-drive.ts'
+import { TokenFile } from './token-file.ts'
+
+/** Content may take this many times as long as a short call until its next byte. */
+export const CONTENT_PATIENCE = 3
+
+interface OpenServiceDeps extends Pick<RunDriveDeps, 'log' | 'onSecret'> {
+  /** The account that the drive shows; undefined until it is known. */
+  readonly uid: () => string | undefined
+  /** Told when the service answers again, or takes a new token. */
+  readonly onBack: () => void
+}
+
+type ServiceAddress = Omit<HttpServiceSettings, 'token'>
+
+/** The service of a mount, with a breaker before it. */
+export async function openService(
+  settings: MountSettings,
+  deps: OpenServiceDeps,
+): Promise<StorageService> {
+  const { stateDir, serviceKey, token } = settings
+  const { log, onBack } = deps
+  const place = placeOf(settings, await recallAuthHeader(stateDir, serviceKey, token))
+  const tokens = openTokenFile(settings, deps, place)
+  const service = createHttpService(
+    { log, clock: systemClock },
+    {
+      ...place,
+      token,
+      ...(tokens === undefined ? {} : { renewToken: (refused) => tokens.renew(refused) }),
+      onAuthHeader: (header) => {
+        rememberAuthHeader(stateDir, serviceKey, token, header).catch((error: unknown) => {
+          log.warn({ error: String(error) }, 'The header of the token could not be remembered.')
+        })
+      },
+    },
+  )
+  return withBreaker(service, { clock: systemClock, log, onBack })
+}
+
+function placeOf(
+  { url, timeoutMs }: MountSettings,
+  authHeader: HttpServiceSettings['authHeader'],
+): ServiceAddress {
+  return {
+    baseUrl: url,
+    ...deadlinesOf(timeoutMs),
+    ...(authHeader === undefined ? {} : { authHeader }),
+  }
+}
+
+/** The deadlines of a service that may be silent for so long. */
+export function deadlinesOf(timeoutMs: number): Omit<ServiceAddress, 'baseUrl'> {
+  return {
+    connectTimeoutMs: timeoutMs,
+    metadataTimeoutMs: timeoutMs,
+    firstByteTimeoutMs: CONTENT_PATIENCE * timeoutMs,
+    stallTimeoutMs: CONTENT_PATIENCE * timeoutMs,
+  }
+}
+
+function openTokenFile(
+  { tokenFile, stateDir, serviceKey }: MountSettings,
+  { log, uid, onSecret, onBack }: OpenServiceDeps,
+  place: ServiceAddress,
+): TokenFile | undefined {
+  if (tokenFile === undefined) return undefined
+  return new TokenFile({
+    path: tokenFile,
+    ...{ log, uid, onSecret },
+    uidOf: async (token) => {
+      const service = createHttpService({ log, clock: systemClock }, { ...place, token })
+      try {
+        return (await service.getAccount()).uid
+      } finally {
+        await service.close()
+      }
+    },
+    onRenewed: (token) => {
+      // For a mount without network.
+      const own = uid()
+      if (own !== undefined) {
+        rememberUid(stateDir, serviceKey, token, own).catch((error: unknown) => {
+          log.warn({ error: String(error) }, 'The new token could not be remembered.')
+        })
+      }
+      onBack()
+    },
+  })
+}

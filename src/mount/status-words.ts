@@ -1,0 +1,118 @@
+import { formatSize } from '../config/sizes.ts'
+import type { DriveStatus, WireItem } from '../control/protocol.ts'
+import { withAside } from '../domain/sentences.ts'
+import { describeConflict } from '../drive/root/conflicts.ts'
+import { describeLeftOut } from '../drive/folders/left-out.ts'
+import type { RefusedChanges } from '../drive/space/room.ts'
+
+/** The status of a drive for people: what `bagfs status` prints and `.bagfs/status` holds. */
+export function describeStatus(status: DriveStatus, nowMs: number): string {
+  const lines = [
+    `Drive:    ${status.mountpoint} (${MODES[status.mode]})`,
+    `Service:  ${status.service}, account ${status.account}`,
+    `Listing:  ${describeListing(status.listing, nowMs)}`,
+    `Cache:    ${describeCache(status.cache)}`,
+    ...status.downloads.map((download) => `Download: ${describeDownload(download)}`),
+    `Outbox:   ${summariseOutbox(status.outbox)}`,
+    ...status.outbox.map((item) => `  ${describeItem(item, nowMs)}`),
+    ...(status.conflicts ?? []).map((conflict) => `Conflict: ${describeConflict(conflict)}`),
+    ...(status.leftOut ?? []).map((file) => `Missing:  ${describeLeftOut(file)}`),
+    ...status.room.map((holder) => `Written:  ${describeHolder(holder)}`),
+    ...(status.refused ?? []).map((refused) => `Refused:  ${describeRefused(refused)}`),
+    ...status.damaged.map((path) => `Damaged:  ${describeDamaged(path)}`),
+  ]
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+const MODES: Readonly<Record<DriveStatus['mode'], string>> = {
+  through: 'closing a file waits for the service',
+  back: 'closing a file waits for the local disk; uploads follow',
+  'read-only': 'read-only',
+}
+
+function describeListing(listing: DriveStatus['listing'], nowMs: number): string {
+  const { ageMs, records, lastError } = listing
+  const count = records === 1 ? '1 bag' : `${records} bags`
+  const age = ageMs === null ? 'none yet' : `${count}, ${formatTime(ageMs)} old`
+  if (lastError === undefined) return age
+  const error = withAside(lastError.message, `${formatTime(nowMs - lastError.atMs)} ago`)
+  return `${age}; not to be had for now: ${error}`
+}
+
+/** `1.2 GB of 10 GB, 34 bags` */
+export function describeCache(cache: {
+  readonly bytes: number
+  readonly maxBytes?: number
+  readonly bags: number
+}): string {
+  const { bytes, maxBytes, bags } = cache
+  const of = maxBytes === undefined ? '' : ` of ${formatSize(maxBytes)}`
+  return `${formatSize(bytes)}${of}, ${bags === 1 ? '1 bag' : `${bags} bags`}`
+}
+
+/** `big.bin holds 12 MB of the account` */
+function describeHolder({ name, bytes }: DriveStatus['room'][number]): string {
+  const what = name === '' ? 'a file that was deleted while it is open' : name
+  return `${what} holds ${formatSize(bytes)} of the account until it is closed and stored`
+}
+
+function describeDownload(download: DriveStatus['downloads'][number]): string {
+  const { bagId, name, receivedBytes, totalBytes } = download
+  const of = totalBytes === undefined ? '' : ` of ${formatSize(totalBytes)}`
+  return `${name ?? bagId}, ${formatSize(receivedBytes)}${of}`
+}
+
+/** `2 changes wait (14 MB), 1 waits for you.` */
+export function summariseOutbox(items: readonly WireItem[]): string {
+  const owed = items.filter(isOwed)
+  if (owed.length === 0) return 'empty: everything is stored.'
+  const bytes = owed.reduce((sum, item) => sum + (item.bytes ?? 0), 0)
+  const parts = [
+    `${owed.length === 1 ? '1 change waits' : `${owed.length} changes wait`} (${formatSize(bytes)})`,
+  ]
+  const failed = owed.filter(({ failure }) => failure?.waitsForUser === false).length
+  const stuck = owed.filter(({ failure }) => failure?.waitsForUser === true).length
+  if (failed > 0) parts.push(`${failed} failed and will be tried again`)
+  if (stuck > 0)
+    parts.push(`${stuck} failed and ${stuck === 1 ? 'waits' : 'wait'} for you (bagfs outbox)`)
+  return `${parts.join(', ')}.`
+}
+
+/** `changes of photos: its new version needs 11 MB beside the old one, and 9 MB are left ...` */
+function describeRefused({ name, neededBytes, leftBytes }: RefusedChanges): string {
+  const needs = `its new version needs ${formatSize(neededBytes)} beside the old one`
+  const wayOut = 'delete something from it or the account, or get more space'
+  return `changes of ${name}: ${needs}, and ${formatSize(leftBytes)} are left; ${wayOut}`
+}
+
+/** `changes that could not be read are kept in /...` */
+export function describeDamaged(path: string): string {
+  return `changes that could not be read are kept in ${path}`
+}
+
+/** True for what the service is to get; junk of desktops stays here on purpose. */
+export function isOwed(item: WireItem): boolean {
+  return item.phase !== 'local'
+}
+
+/** `report.pdf  12 kB  failed: ... (will be tried again), tried 3 times, next in 12 s` */
+export function describeItem(item: WireItem, nowMs: number): string {
+  const { name, kind, bytes, state, failure, nextTryAtMs } = item
+  const what = kind === 'delete' ? 'to be deleted' : bytes === undefined ? '-' : formatSize(bytes)
+  const tries = failure === undefined || failure.tries < 2 ? '' : `, tried ${failure.tries} times`
+  const next =
+    nextTryAtMs === undefined || nextTryAtMs <= nowMs
+      ? ''
+      : `, next in ${formatTime(nextTryAtMs - nowMs)}`
+  return `${name}  ${what}  ${state}${tries}${next}`
+}
+
+/** A span of time in its largest fitting unit: `3 s`, `5 min`, `2 h`, `4 days`. */
+function formatTime(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (seconds < 90) return `${seconds} s`
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`
+  return seconds < 172_800
+    ? `${Math.round(seconds / 3600)} h`
+    : `${Math.round(seconds / 86_400)} days`
+}

@@ -1,0 +1,18 @@
+import { setFlagsFromString } from 'node:v8'
+
+/**
+ * Arguments of node for a process that runs a drive; they cannot be set later. What a drive
+ * allocates for one call dies with it, so a young generation of 1 MB will do. It saves 20 MB of
+ * memory, at the same speed.
+ */
+export const HEAP_ARGUMENTS: readonly string[] = ['--max-semi-space-size=1']
+
+/**
+ * Makes the collector of a drive run less often. Each block that the kernel reads counts as
+ * external memory. Without this V8 marked the whole heap 25 times while 512 MiB went by, a sixth of
+ * the time of a first read. The value 300 lets the heap grow to four times of what is alive, V8's
+ * own upper bound.
+ */
+export function tuneHeap(): void {
+  setFlagsFromString('--heap-growing-percent=300')
+}

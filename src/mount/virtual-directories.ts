@@ -1,0 +1,73 @@
+import { collectStatus, type AboutDrive } from '../control/status.ts'
+import type { DriveStatus } from '../control/protocol.ts'
+import type { BagCache } from '../content/bag-cache.ts'
+import type { Clock } from '../domain/clock.ts'
+import { Contents } from '../drive/root/contents.ts'
+import type { Drive } from '../drive/drive.ts'
+import { BagsDirectory } from '../drive/virtual/bags-directory.ts'
+import { controlDirectory } from '../drive/virtual/control-directory.ts'
+import { VirtualHome } from '../drive/virtual/virtual-home.ts'
+import type { VirtualDirectory } from '../drive/virtual/virtual-entry.ts'
+import type { Listing } from '../namespace/listing.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import type { Uploader } from '../outbox/uploader.ts'
+import type { StorageService } from '../service/storage-service.ts'
+import type { FactsStore } from '../state/facts-store.ts'
+import { toPrintable, toPrintableJson } from '../domain/printable.ts'
+import { describeStatus } from './status-words.ts'
+
+export interface VirtualDirectoriesDeps {
+  readonly drive: Drive
+  readonly service: StorageService
+  readonly listing: Listing
+  readonly cache: BagCache
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly facts: FactsStore
+  readonly clock: Clock
+}
+
+/** What the drive tells of itself, for its socket and its made-up files alike. */
+export interface SelfReport {
+  readonly status: () => DriveStatus
+  readonly contents: Contents
+}
+
+/** Shows `.bagfs` and `.bags` in the drive, hidden from listings. */
+export function attachVirtualDirectories(
+  deps: VirtualDirectoriesDeps,
+  about: AboutDrive,
+): SelfReport {
+  const { drive, listing, clock } = deps
+  const contents = new Contents(deps)
+  const status = (): DriveStatus =>
+    collectStatus(
+      {
+        ...deps,
+        conflicts: () => drive.conflicts.list(),
+        leftOut: () => drive.leftOut.list(),
+        roomHolders: () => drive.roomHolders(),
+        refused: () => drive.refusedChanges(),
+        nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
+      },
+      about,
+    )
+  const texts = {
+    text: () => printableLines(describeStatus(status(), clock.now())),
+    json: () => `${toPrintableJson(status())}\n`,
+  }
+  const attach = (name: string, directory: VirtualDirectory): void => {
+    drive.attach(name, (ids) => {
+      const home = new VirtualHome({ ids, clock }, directory)
+      return { home, top: home.top }
+    })
+  }
+  attach('.bagfs', controlDirectory({ ...deps, contents, status: texts }))
+  attach('.bags', new BagsDirectory(deps))
+  return { status, contents }
+}
+
+/** People will `cat` this to a terminal, and names may hold anything. */
+function printableLines(text: string): string {
+  return text.split('\n').map(toPrintable).join('\n')
+}

@@ -1,0 +1,68 @@
+import type { IntentId } from '../domain/ids.ts'
+import type { PutIntent } from '../intents/intent.ts'
+import { isAnswered, supersededBy } from '../intents/rules.ts'
+import type { CarryOut } from './carry-out.ts'
+import { findGiven } from './lost-answer.ts'
+import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
+
+interface TakeOverDeps {
+  readonly uploader: UploaderDeps
+  readonly settings: UploaderSettings
+  readonly carryOut: Pick<CarryOut, 'handOver' | 'prove'>
+  readonly isRunning: (id: IntentId) => boolean
+  /** Puts whose upload may have arrived without an answer. */
+  readonly mayHaveArrived: Set<IntentId>
+  /** Told of each put that is gone, and of what has its content now. */
+  readonly onHandedOver: (from: IntentId, to: IntentId) => void
+}
+
+/** Takes what an intent supersedes out of the outbox; what that still had to do is the intent's from then on. */
+export class TakeOver {
+  readonly #deps: TakeOverDeps
+
+  constructor(deps: TakeOverDeps) {
+    this.#deps = deps
+  }
+
+  /** What an intent supersedes and no try has in hand. */
+  superseded(id: IntentId): readonly PutIntent[] {
+    const { uploader, isRunning } = this.#deps
+    return supersededBy(uploader.outbox, id).filter((put) => !isRunning(put.id))
+  }
+
+  /** Takes over what the service cannot have; what may have arrived is looked for by the intent's own try. */
+  async absorb(id: IntentId): Promise<void> {
+    const { mayHaveArrived } = this.#deps
+    const next = (): PutIntent | undefined =>
+      this.superseded(id).find((put) => !mayHaveArrived.has(put.id) && !isAnswered(put))
+    for (let put = next(); put !== undefined; put = next()) await this.#handOver(put, id)
+  }
+
+  /** Takes over all that an intent supersedes, and what those superseded before: the last knows best of an id. */
+  async run(id: IntentId, { signal }: Try): Promise<void> {
+    const { uploader, settings, carryOut, mayHaveArrived } = this.#deps
+    const next = (): PutIntent | undefined => this.#chainTo(id)[0]
+    for (let put = next(); put !== undefined; put = next()) {
+      if (isAnswered(put)) {
+        const proven = await carryOut.prove(put, signal)
+        if (proven === undefined) mayHaveArrived.add(put.id)
+        continue
+      }
+      const arrived = mayHaveArrived.has(put.id)
+        ? await findGiven(uploader, settings, put, signal, id)
+        : undefined
+      await this.#handOver(arrived === undefined ? put : { ...put, bagId: arrived }, id)
+      mayHaveArrived.delete(put.id)
+    }
+  }
+
+  async #handOver(put: PutIntent, successor: IntentId): Promise<void> {
+    await this.#deps.carryOut.handOver(put, successor)
+    this.#deps.onHandedOver(put.id, successor)
+  }
+
+  /** Those that it supersedes, each behind what that supersedes. */
+  #chainTo(id: IntentId): readonly PutIntent[] {
+    return this.superseded(id).flatMap((put) => [...this.#chainTo(put.id), put])
+  }
+}

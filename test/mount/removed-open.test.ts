@@ -1,0 +1,44 @@
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
+import { OpenFile } from '../support/open-file.ts'
+
+describe.runIf(canMount())('a folder with an open file that was removed from it', () => {
+  let bench: Bench
+  let drive: MountedDrive
+  let open: OpenFile | undefined
+  beforeEach(async () => {
+    bench = await Bench.start()
+    drive = await bench.mount()
+    await drive.sh('mkdir F; echo kept > F/kept')
+    open = await OpenFile.open(join(drive.path, 'F/open'), 'os.O_CREAT | os.O_RDWR')
+    await open.write('before')
+    await drive.sh('rm F/open F/kept')
+  })
+  afterEach(async () => {
+    open?.end()
+    await bench.close()
+  })
+
+  it('is not removed before it is closed, and the program goes on with it', async () => {
+    expect((await drive.fails('rmdir F')).stderr).toContain('not empty')
+    await drive.sh('mkdir G')
+    expect((await drive.fails('mv -T G F')).stderr).toContain('not empty')
+    expect(await open?.writeAt(6, ' and after')).toBe('ok 10')
+    expect(await open?.read()).toBe('before and after')
+    expect(await open?.truncate(6)).toBe('ok None')
+    expect(await open?.close()).toBe('ok None')
+    await expect.poll(() => drive.sh('rmdir F; ls')).toBe('G\n')
+  })
+
+  it('gets another name, and the program goes on with it', async () => {
+    await drive.sh('mv F G')
+    expect(await open?.writeAt(6, ' and after')).toBe('ok 10')
+    expect(await open?.truncate(10)).toBe('ok None')
+    expect(await open?.read()).toBe('before and')
+    expect((await drive.fails('rmdir G')).stderr).toContain('not empty')
+    expect(await open?.close()).toBe('ok None')
+    await expect.poll(() => drive.sh('rmdir G; ls')).toBe('')
+  })
+})

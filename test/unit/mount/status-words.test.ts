@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest'
+import { describeItem, describeStatus } from '../../../src/mount/status-words.ts'
+import type { DriveStatus, WireItem } from '../../../src/control/protocol.ts'
+
+const NOW = 1_000_000_000
+
+const item = (some: Partial<WireItem>): WireItem => ({
+  id: '1',
+  name: 'a.txt',
+  kind: 'put',
+  phase: 'waiting',
+  bytes: 12_345,
+  state: 'waiting',
+  ...some,
+})
+const failure = { code: 'rejected', message: 'No.', atMs: 0, tries: 3, waitsForUser: false }
+
+function statusWith(some: Partial<DriveStatus>): DriveStatus {
+  return {
+    version: 1,
+    mountpoint: '/drive',
+    pid: 1,
+    service: 'http://service',
+    account: 'me',
+    mode: 'back',
+    listing: { ageMs: 61_000, records: 2 },
+    cache: { bytes: 1_500_000, maxBytes: 10e9, bags: 1 },
+    uploads: [],
+    downloads: [],
+    outbox: [],
+    room: [],
+    damaged: [],
+    ...some,
+  }
+}
+
+describe('the status in words', () => {
+  it('says everything about a drive at rest in a few lines', () => {
+    expect(describeStatus(statusWith({}), NOW)).toBe(
+      [
+        'Drive:    /drive (closing a file waits for the local disk; uploads follow)',
+        'Service:  http://service, account me',
+        'Listing:  2 bags, 61 s old',
+        'Cache:    1.5 MB of 10 GB, 1 bag',
+        'Outbox:   empty: everything is stored.',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('counts what waits, what failed and what waits for the person; junk is not owed', () => {
+    const text = describeStatus(
+      statusWith({
+        outbox: [
+          item({}),
+          item({ failure }),
+          item({ failure: { ...failure, waitsForUser: true } }),
+          item({ phase: 'local', name: '.DS_Store', state: 'local only' }),
+        ],
+      }),
+      NOW,
+    )
+    expect(text).toContain(
+      'Outbox:   3 changes wait (37 kB), 1 failed and will be tried again, 1 failed and waits for you (bagfs outbox).\n',
+    )
+    expect(text).toContain('  .DS_Store  12 kB  local only\n')
+  })
+
+  it('says how old the listing is and why there is no newer one', () => {
+    const lastError = { code: 'unavailable', message: 'No route.', atMs: NOW - 30_000 }
+    const text = describeStatus(
+      statusWith({ listing: { ageMs: 7_200_000, records: 1, lastError } }),
+      NOW,
+    )
+    expect(text).toContain('1 bag, 2 h old; not to be had for now: No route (30 s ago)')
+    const none = describeStatus(statusWith({ listing: { ageMs: null, records: 0 } }), NOW)
+    expect(none).toContain('Listing:  none yet\n')
+  })
+
+  it('names downloads by their bag when nothing is listed for it', () => {
+    const downloads = [
+      { bagId: 'b1', receivedBytes: 10 },
+      { bagId: 'b2', name: 'movie.mkv', receivedBytes: 2e6, totalBytes: 1e9 },
+    ]
+    const text = describeStatus(statusWith({ downloads }), NOW)
+    expect(text).toContain('Download: b1, 10 B\nDownload: movie.mkv, 2.0 MB of 1.0 GB\n')
+  })
+
+  it('tells what folders were stored without', () => {
+    const text = describeStatus(
+      statusWith({ leftOut: [{ folder: 'f', path: 'd/x' }, { folder: 'g' }] }),
+      NOW,
+    )
+    const why = (name: string): string =>
+      `is left out: another machine removed the version of ${name} that it was in\n`
+    expect(text).toContain(`Missing:  f/d/x ${why('f')}`)
+    expect(text).toContain(`Missing:  what was not changed here in g ${why('g')}`)
+  })
+
+  it('says how often a change was tried and when it is tried next', () => {
+    const failed = item({ failure, state: 'failed: No.', nextTryAtMs: NOW + 12_000 })
+    expect(describeItem(failed, NOW)).toBe('a.txt  12 kB  failed: No., tried 3 times, next in 12 s')
+    expect(describeItem(item({ kind: 'delete' }), NOW)).toBe('a.txt  to be deleted  waiting')
+  })
+})

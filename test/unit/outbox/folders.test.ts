@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { expect, it } from 'vitest'
+import { DriveError } from '../../../src/domain/errors.ts'
+import { deferred } from '../../../src/domain/deferred.ts'
+import type { FolderPort } from '../../../src/outbox/ports.ts'
+import { rawZip } from '../zip/support.ts'
+import { isTaken } from '../../../src/intents/rules.ts'
+import { openWorkshop } from './workshop.ts'
+
+const PATIENT = { retryBaseMs: 3_600_000, retryMaxMs: 3_600_000 }
+const ZIP = rawZip([{ name: 'a', content: 'content' }])
+
+/** A folder that is being packed, and is done when the test says so. */
+async function packing() {
+  const begun = deferred()
+  const goOn = deferred()
+  const folders: FolderPort = {
+    committed: () => Promise.resolve(false),
+    pack: async (_put, path) => {
+      begun.resolve()
+      await goOn.promise
+      await writeFile(path, ZIP)
+      const sha256 = createHash('sha256').update(ZIP).digest('hex')
+      return { length: ZIP.length, sha256, operations: 1, mtimeMs: 0 }
+    },
+  }
+  const shop = await openWorkshop({ folders, ...PATIENT })
+  const more = { isFolder: true, content: { from: 'folder' }, changes: { start: 0 } } as const
+  const id = await shop.put('F', '', more)
+  const attempt = shop.uploader.attempt(id)
+  attempt.catch(() => undefined)
+  await begun.promise
+  return { shop, id, attempt, finish: goOn.resolve, fail: goOn.reject }
+}
+
+it('is written down as sent, with its zip, before the service has it', async () => {
+  const { shop, id, attempt, finish } = await packing()
+  const before: unknown[] = []
+  shop.outbox.onChange(() => {
+    const intent = shop.outbox.get(id)
+    if (intent?.kind !== 'put' || isTaken(intent)) return
+    before.push({ from: intent.content.from, isSent: intent.sentAtMs !== undefined })
+    expect(shop.service.uploads()).toEqual([])
+  })
+  finish()
+  await attempt
+  await shop.uploader.finished(id)
+  expect(before).toEqual([
+    { from: 'staged', isSent: false },
+    { from: 'staged', isSent: true },
+  ])
+  expect(shop.service.uploads()).toEqual(['F.zip'])
+  expect((await shop.service.contentOf('F')).equals(ZIP)).toBe(true)
+})
+
+it('goes under the name that it got while it was packed, and only under that', async () => {
+  const { shop, id, attempt, finish } = await packing()
+  await shop.outbox.update(id, (latest) => ({ ...latest, name: 'G' }), { durable: false })
+  finish()
+  await attempt
+  expect(shop.service.uploads()).toEqual(['G.zip'])
+})
+
+it('leaves nothing at the service when it is discarded while it is packed', async () => {
+  const { shop, id, attempt, finish } = await packing()
+  await shop.outbox.remove(id)
+  finish()
+  await expect(attempt).rejects.toThrow()
+  await shop.uploader.finished(id)
+  expect(await shop.service.list()).toEqual([])
+})
+
+it('fails as the packing does, and has certainly not arrived', async () => {
+  const { shop, id, attempt, fail } = await packing()
+  fail(new DriveError('local-io', 'The disk is broken.'))
+  await expect(attempt).rejects.toMatchObject({ code: 'local-io' })
+  await shop.uploader.finished(id)
+  expect(await shop.service.list()).toEqual([])
+  const intent = shop.outbox.get(id)
+  expect(intent).toMatchObject({ content: { from: 'folder' }, failure: { tries: 1 } })
+  expect(intent).not.toHaveProperty('sentAtMs')
+})

@@ -1,0 +1,87 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { IntentId } from '../../../src/domain/ids.ts'
+import { publish } from '../../../src/intents/transitions.ts'
+import { discardIntents } from '../../../src/outbox/discard.ts'
+import { openWorkshop, type Workshop } from './workshop.ts'
+
+const stop = new AbortController().signal
+
+describe('the old place of content that moved', () => {
+  it('keeps its bag when the new place is in a damaged intent', async () => {
+    const shop = await openWorkshop()
+    const old = await shop.given('old', 'content')
+    const moved = await shop.put('new', 'content')
+    const after = [{ id: moved }]
+    const gone = await shop.delete('old', [old], { after })
+    const other = await shop.put('other', 'over', { replaces: [old], after })
+    writeFileSync(join(shop.outbox.directory(moved), 'intent.json'), 'damaged')
+    const next = await shop.restart()
+    expect(await stored(next, gone, other)).toEqual({ old: 'content', other: 'over' })
+    // Also when the damaged intent was set aside by an earlier mount.
+    expect(await stored(await next.restart(), gone, other)).toEqual({
+      old: 'content',
+      other: 'over',
+    })
+  })
+
+  it('keeps its bag when a discard of the move is killed in the middle', async () => {
+    let isKilled = true
+    const shop = await openWorkshop({
+      onStep: (step) => {
+        if (isKilled && step === 'remove.unlinked') throw new Error('killed')
+      },
+    })
+    const old = await shop.given('old', 'content')
+    const moved = await shop.put('new', 'content')
+    await shop.delete('old', [old], { after: [{ id: moved }] })
+    await expect(discardIntents(shop.outbox, [moved], () => false)).rejects.toThrow()
+    isKilled = false
+    const next = await shop.restart()
+    await next.uploader.drain(stop)
+    expect(Object.keys(await next.service.contents())).toContain('old')
+  })
+
+  it('waits for what took the place of the new one', async () => {
+    const shop = await openWorkshop()
+    const old = await shop.given('old', 'content')
+    const moved = await shop.put('new', 'content', { phase: 'held', heldUntilMs: Infinity })
+    const held = { phase: 'held', heldUntilMs: Infinity, supersedes: [moved] } as const
+    const next = await shop.put('new', 'next', held)
+    const over = await shop.put('old', 'over', { replaces: [old], after: [{ id: moved }] })
+    await shop.outbox.remove(moved)
+    await shop.uploader.attempt(over)
+    await shop.uploader.finished(over)
+    expect(shop.outbox.get(over)).toMatchObject({ phase: 'confirmed', after: [{ id: moved }] })
+    expect(shop.outbox.get(over)?.failure).toBeUndefined()
+    await shop.outbox.update(next, publish, { durable: false })
+    await shop.uploader.drain(stop)
+    expect(await shop.service.contents()).toEqual({ new: 'next', old: 'over' })
+  })
+
+  it('is told to the successor of a put, though both take the place of the same bags', async () => {
+    const shop = await openWorkshop()
+    const old = await shop.given('old', 'content')
+    const moved = await shop.put('new', 'content', { phase: 'held', heldUntilMs: Infinity })
+    const first = await shop.put('old', 'first', { replaces: [old], after: [{ id: moved }] })
+    const second = await shop.put('old', 'second', { replaces: [old], supersedes: [first] })
+    await shop.uploader.attempt(second)
+    await shop.uploader.finished(second)
+    expect(shop.outbox.get(second)).toMatchObject({ phase: 'confirmed', after: [{ id: moved }] })
+    expect(shop.service.deletes()).toBe(0)
+  })
+})
+
+/** What is at the service once all that can be done is done; both changes wait for the person. */
+async function stored(
+  shop: Workshop,
+  ...ids: readonly IntentId[]
+): Promise<Readonly<Record<string, string>>> {
+  await shop.uploader.drain(stop)
+  for (const id of ids) {
+    expect(shop.outbox.get(id)?.failure).toMatchObject({ code: 'not-found', waitsForUser: true })
+  }
+  expect(shop.outbox.damaged()).toHaveLength(1)
+  return shop.service.contents()
+}
