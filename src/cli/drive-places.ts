@@ -122,9 +122,17 @@ async function absolutePath(path: string, missing: 'usage' | 'not-found'): Promi
   try {
     return await followLinks(full)
   } catch (error) {
-    if (!isMissing(error)) throw fromFileSystem(error, `Looking at ${full}`)
-    throw new DriveError(missing, `${full} does not exist.`)
+    if (isMissing(error)) throw new DriveError(missing, `${full} does not exist.`)
+    if (systemErrorCode(error) === 'EACCES') throw noWayTo(full)
+    throw fromFileSystem(error, `Looking at ${full}`)
   }
+}
+
+/** The user may not pass one of the directories that lead to the path. */
+function noWayTo(path: string): DriveError {
+  return new DriveError('forbidden', `You may not look into a directory on the way to ${path}.`, {
+    hint: 'The owner of that directory, or root, can do this.',
+  })
 }
 
 /** True where a path leads to nothing: it is not there, or goes on behind a file. */

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import {
-  chmodSync,
   chownSync,
   existsSync,
   mkdirSync,
@@ -16,7 +15,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { FileRecordWire } from '../../src/service/wire.ts'
 import { canActAsOther, canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
-import { asOther, OTHER_UID } from '../support/other-user.ts'
+import { asOther, letOthersPass, OTHER_UID, type OtherOutcome } from '../support/other-user.ts'
 import { PROGRAM } from '../support/service-process.ts'
 
 const UPLOAD = { method: 'POST', path: /upload/ }
@@ -235,15 +234,23 @@ describe.runIf(canMount())('bagfs umount', () => {
 
   it.runIf(canActAsOther())('is refused to another user, and the drive goes on', async () => {
     const drive = await bench.mount('--allow-other')
-    chmodSync(bench.dir, 0o755)
+    letOthersPass(bench.dir)
     const theirs = join(bench.dir, 'theirs')
     mkdirSync(theirs)
     chownSync(theirs, OTHER_UID, OTHER_UID)
-    const command = `${process.execPath} ${resolve(PROGRAM)} umount ${bench.mountpoint}`
-    const refused = await asOther(command, { env: { XDG_RUNTIME_DIR: theirs } })
-    expect(refused).toEqual({
+    const umountAsThem = (path: string): Promise<OtherOutcome> =>
+      asOther(`${process.execPath} ${resolve(PROGRAM)} umount ${path}`, {
+        env: { XDG_RUNTIME_DIR: theirs },
+      })
+    expect(await umountAsThem(bench.mountpoint)).toEqual({
       code: 3,
       said: `bagfs: The drive at ${bench.mountpoint} belongs to another user.\n  That user or root can unmount it.`,
+    })
+    const closed = join(bench.dir, 'closed')
+    mkdirSync(closed, { mode: 0o700 })
+    expect(await umountAsThem(join(closed, 'drive'))).toEqual({
+      code: 3,
+      said: `bagfs: You may not look into a directory on the way to ${closed}/drive.\n  The owner of that directory, or root, can do this.`,
     })
     expect(await drive.sh('ls')).toBe('')
   })

@@ -1,3 +1,5 @@
+import { chmodSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { execa } from 'execa'
 
 /** A user of the machine that owns nothing: `nobody` of most systems. */
@@ -24,4 +26,9 @@ export async function asOther(
     all: true,
   })
   return { code: exitCode, said: all }
+}
+
+/** Lets other users pass a directory of a test, also where the directory for temporary files is private. */
+export function letOthersPass(dir: string): void {
+  for (const each of [tmpdir(), dir]) chmodSync(each, statSync(each).mode | 0o011)
 }
