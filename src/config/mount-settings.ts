@@ -1,4 +1,4 @@
-/** Everything that a mounted drive is told by flags, environment and defaults. One place builds a drive from it: mount/run-drive.ts. */
+/** Everything that a mounted drive is told by flags, environment and defaults. One place builds a drive from it: mount/build-drive.ts. */
 export interface MountSettings {
   /** Absolute path of an empty directory. */
   readonly mountpoint: string

@@ -3,13 +3,12 @@ import type { Clock } from '../domain/clock.ts'
 import { isZipName, type FolderNaming } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { BagFacts } from '../domain/record.ts'
 import { findFolderNames } from '../namespace/folder-names.ts'
 import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
+import type { UploaderDeps } from '../outbox/ports.ts'
 import type { StepListener } from '../outbox/steps.ts'
-import type { Uploader } from '../outbox/uploader.ts'
-import type { StorageService } from '../service/storage-service.ts'
+import { Uploader } from '../outbox/uploader.ts'
 import { Committer } from './root/commit.ts'
 import { Conflicts } from './root/conflicts.ts'
 import { Contents } from './root/contents.ts'
@@ -36,16 +35,12 @@ import type { DriveSettings } from './settings.ts'
 import { Space } from './space/space.ts'
 
 export interface DriveDeps {
-  readonly service: Pick<StorageService, 'getAccount' | 'download'>
+  readonly service: UploaderDeps['service']
   readonly listing: Listing
   readonly cache: BagCache
   readonly inflated: InflatedFiles
   readonly outbox: Outbox
-  readonly uploader: Uploader
-  readonly facts: {
-    get(bagId: BagId): BagFacts | undefined
-    learn(bagId: BagId, facts: BagFacts): void
-  }
+  readonly facts: UploaderDeps['facts']
   readonly clock: Clock
   readonly log: Logger
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
@@ -57,6 +52,7 @@ export interface DriveParts {
   readonly nodes: Nodes
   readonly handles: Handles
   readonly entries: Entries
+  readonly uploader: Uploader
   readonly missing: MissingBags
   readonly space: Space
   readonly files: Files
@@ -73,14 +69,16 @@ export interface DriveParts {
 const SPACE_TTL_MS = 10_000
 
 /** Puts the parts of a drive together. */
-export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
+export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts {
   const nodes = new Nodes()
   const handles = new Handles()
-  const contents = new Contents(deps)
-  const missing = new MissingBags(deps, { lagMs: settings.usualLagMs })
+  const contents = new Contents(given)
+  const missing = new MissingBags(given, { lagMs: settings.usualLagMs })
   const sizeOf: Contents['sizeOf'] = (entry) => contents.sizeOf(entry)
-  const onFresh = namesLearner(deps, () => kinds)
-  const entries = new Entries({ ...deps, nodes, missing, sizeOf, onFresh }, settings)
+  const onFresh = namesLearner(given, () => kinds)
+  const entries = new Entries({ ...given, nodes, missing, sizeOf, onFresh }, settings)
+  const uploader = makeUploader({ given, entries, folders: () => folderUploads }, settings)
+  const deps = { ...given, uploader }
   const account = settings.account === undefined ? {} : { account: settings.account }
   const space = new Space(
     { ...deps, intents: () => deps.outbox.intents(), isDiskShort: () => deps.outbox.isShort },
@@ -127,6 +125,31 @@ export function assemble(deps: DriveDeps, settings: DriveSettings): DriveParts {
   const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
   const moves = new Moves({ ...parts, handles, settings })
   return { ...parts, missing, leftOut, handles, files, folderUploads, moves }
+}
+
+interface ForUploader {
+  readonly given: DriveDeps
+  readonly entries: Entries
+  /** Folders wait for their uploads, so they are built after the uploader. */
+  readonly folders: () => FolderUploads
+}
+
+function makeUploader(
+  { given, entries, folders }: ForUploader,
+  { uploads, usualLagMs, writeBack }: DriveSettings,
+): Uploader {
+  return new Uploader(
+    {
+      ...given,
+      content: given.cache,
+      isShown: (bagId) => entries.shows(bagId),
+      folders: {
+        pack: (put, path, options) => folders().pack(put, path, options),
+        committed: (put, bagId) => folders().committed(put, bagId),
+      },
+    },
+    { ...uploads, listingLagMs: usualLagMs, durable: writeBack },
+  )
 }
 
 function makeKinds(deps: DriveDeps, entries: Entries): Kinds {

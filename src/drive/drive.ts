@@ -1,5 +1,5 @@
 import { DriveError } from '../domain/errors.ts'
-import type { BagId, HandleId, NodeId } from '../domain/ids.ts'
+import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { SpaceReport } from './space/space.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
@@ -62,9 +62,9 @@ export class Drive {
     return (this.#parts.nodes.get(id)?.handles.size ?? 0) > 0
   }
 
-  /** True when a visible entry is this bag; the uploader must not delete it then. */
-  shows(bagId: BagId): boolean {
-    return this.#parts.entries.shows(bagId)
+  /** What carries the changes to the service. */
+  get uploader(): DriveParts['uploader'] {
+    return this.#parts.uploader
   }
 
   /** What was changed here and on another machine. */
@@ -75,11 +75,6 @@ export class Drive {
   /** What folders were stored without. */
   get leftOut(): DriveParts['leftOut'] {
     return this.#parts.leftOut
-  }
-
-  /** What the uploader asks about folders. */
-  get folders(): DriveParts['folderUploads'] {
-    return this.#parts.folderUploads
   }
 
   /** Rejects `not-found` when nothing in the directory has this name. */
@@ -265,8 +260,7 @@ export class Drive {
 
   /** Resolves when the service has what was written under a name of the root, or under any. */
   async sync(name?: string): Promise<void> {
-    const { folderUploads } = this.#parts
-    await syncNow({ ...this.#deps, folderUploads, commitAll: () => this.commitAll() }, name)
+    await syncNow({ ...this.#deps, ...this.#parts, commitAll: () => this.commitAll() }, name)
   }
 
   /** What is open and written goes to the outbox. */

@@ -1,4 +1,5 @@
 import type { Account } from '../domain/record.ts'
+import type { UploaderSettings } from '../outbox/ports.ts'
 
 /** How a drive behaves. */
 export interface DriveSettings {
@@ -19,6 +20,7 @@ export interface DriveSettings {
   readonly listingLagMs: number
   /** How long it usually does at most, in milliseconds. */
   readonly usualLagMs: number
+  readonly uploads: Omit<UploaderSettings, 'listingLagMs' | 'durable'>
 }
 
 /** Permission bits of a file or a directory that has none of its own. */

@@ -11,24 +11,35 @@ import { TokenFile } from './token-file.ts'
 /** Content may take this many times as long as a short call until its next byte. */
 export const CONTENT_PATIENCE = 3
 
-interface OpenServiceDeps extends Pick<RunDriveDeps, 'log' | 'onSecret'> {
-  /** The account that the drive shows; undefined until it is known. */
-  readonly uid: () => string | undefined
+/** What a drive tells its service, once it knows it. */
+export interface ServiceUser {
+  /** The account that the drive shows. */
+  readonly uid: string
   /** Told when the service answers again, or takes a new token. */
   readonly onBack: () => void
 }
+
+export interface OpenedService {
+  readonly service: StorageService
+  /** Before it, no new token is taken from the token file: it may be one of another account. */
+  usedBy(user: ServiceUser): void
+}
+
+type OpenServiceDeps = Pick<RunDriveDeps, 'log' | 'onSecret'>
 
 type ServiceAddress = Omit<HttpServiceSettings, 'token'>
 
 /** The service of a mount, with a breaker before it. */
 export async function openService(
   settings: MountSettings,
-  deps: OpenServiceDeps,
-): Promise<StorageService> {
+  { log, onSecret }: OpenServiceDeps,
+): Promise<OpenedService> {
   const { stateDir, serviceKey, token } = settings
-  const { log, onBack } = deps
+  let user: ServiceUser | undefined
+  const onBack = (): void => user?.onBack()
   const place = placeOf(settings, await recallAuthHeader(stateDir, serviceKey, token))
-  const tokens = openTokenFile(settings, deps, place)
+  const fromFile = { log, onSecret, onBack, uid: () => user?.uid }
+  const tokens = openTokenFile(settings, fromFile, place)
   const service = createHttpService(
     { log, clock: systemClock },
     {
@@ -42,7 +53,12 @@ export async function openService(
       },
     },
   )
-  return withBreaker(service, { clock: systemClock, log, onBack })
+  return {
+    service: withBreaker(service, { clock: systemClock, log, onBack }),
+    usedBy(by) {
+      user = by
+    },
+  }
 }
 
 function placeOf(
@@ -68,7 +84,12 @@ export function deadlinesOf(timeoutMs: number): Omit<ServiceAddress, 'baseUrl'> 
 
 function openTokenFile(
   { tokenFile, stateDir, serviceKey }: MountSettings,
-  { log, uid, onSecret, onBack }: OpenServiceDeps,
+  {
+    log,
+    uid,
+    onSecret,
+    onBack,
+  }: OpenServiceDeps & { readonly uid: () => string | undefined; readonly onBack: () => void },
   place: ServiceAddress,
 ): TokenFile | undefined {
   if (tokenFile === undefined) return undefined

@@ -6,53 +6,35 @@ import { findRuntimeDir } from '../config/runtime-dir.ts'
 import { hasDesktop } from '../config/desktop.ts'
 import { DriveRegistry } from '../control/registry.ts'
 import { ControlServer, type ControlActions } from '../control/server.ts'
-import { BagCache, type BagCacheDependencies } from '../content/bag-cache.ts'
-import { freeBytesOf } from '../content/cache-space.ts'
 import { systemClock } from '../domain/clock.ts'
 import { canPass, DriveError } from '../domain/errors.ts'
-import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
-import { InflatedFiles } from '../drive/folders/inflated-files.ts'
-import { Drive } from '../drive/drive.ts'
+import type { Drive } from '../drive/drive.ts'
 import type { Bridge } from '../kernel/bridge.ts'
 import { createBridge } from '../kernel/create-bridge.ts'
-import { Listing } from '../namespace/listing.ts'
 import { OutagePoller } from '../outbox/outage-poller.ts'
-import { Outbox } from '../outbox/outbox.ts'
+import type { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
-import type { UploaderDeps } from '../outbox/ports.ts'
-import { Uploader } from '../outbox/uploader.ts'
+import type { Uploader } from '../outbox/uploader.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { recallUid, rememberUid, stateDirFor } from '../state/accounts.ts'
-import { FactsStore } from '../state/facts-store.ts'
-import { FolderNamesStore } from '../state/folder-names-store.ts'
-import { ListingStore } from '../state/listing-store.ts'
-import { acquireLock } from '../state/lock.ts'
-import { Reserve } from '../state/reserve.ts'
+import type { FactsStore } from '../state/facts-store.ts'
+import type { BagCache } from '../content/bag-cache.ts'
+import { buildDrive } from './build-drive.ts'
 import { makeCrashHook } from './crash-hook.ts'
 import { DriveActions } from './drive-actions.ts'
 import { Leaving } from './leave.ts'
 import { attachVirtualDirectories, type SelfReport } from './virtual-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
-import { CONTENT_PATIENCE, openService } from './open-service.ts'
+import { openService } from './open-service.ts'
 import { Releases } from './releases.ts'
 import type { RunDriveDeps } from './running-drive.ts'
 import { tuneHeap } from './tune-heap.ts'
 
-/** How long the listing may disagree with what the service confirmed before it is believed. */
-const BELIEVE_LISTING_MS = 10 * 60_000
-const HOLD_MS = 60_000
-/** Content taken out of zips may have this part of the cache's size on top of it. */
-const INFLATED_SHARE = 4
-const UPLOADS = {
-  concurrency: 8,
-  retryBaseMs: 1_000,
-  retryMaxMs: 5 * 60_000,
-}
 const LONGEST_SOCKET_PATH = 100
 
-/** The one place that builds a drive: mounts it; resolves when it has been unmounted, however that came about. */
+/** Mounts a drive; resolves when it has been unmounted, however that came about. */
 export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Promise<void> {
   const releases = new Releases()
   tuneHeap()
@@ -62,13 +44,6 @@ export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Pro
   } finally {
     await releases.run({ clock: systemClock, log: deps.log })
   }
-}
-
-/** Parts that are built after the parts that call them. */
-interface BuiltLater {
-  uid?: string
-  drive?: Drive
-  uploader?: Uploader
 }
 
 interface Parts {
@@ -88,50 +63,28 @@ async function build(
   releases: Releases,
 ): Promise<Parts> {
   const clock = systemClock
-  const builtLater: BuiltLater = {}
-  const service = await openService(settings, {
-    ...{ log, onSecret },
-    uid: () => builtLater.uid,
-    onBack: () => builtLater.uploader?.serviceIsBack(),
-  })
+  const opened = await openService(settings, { log, onSecret })
+  const { service } = opened
   releases.add('service', () => service.close())
   const { stateDir, uid, account } = await findStateDir(settings, { service, log, stopSignal })
-  builtLater.uid = uid
-  const steps = stepListener(log)
-  const state = await openState(stateDir, { log, ...steps }, releases)
-  const { facts, outbox } = state
-  const listing = await openListing(settings, { service, log, facts }, stateDir, releases)
-  const forCache = { service, log, clock, listing, ...state }
-  const cache = await openCache(settings, forCache, stateDir, releases)
-  const inflated = await openInflated(settings, stateDir, cache, releases)
-  const ofDrive = driveForUploader(builtLater)
-  const uploader = new Uploader(
-    { outbox, service, listing, content: cache, facts, clock, log, ...steps, ...ofDrive },
-    { ...UPLOADS, listingLagMs: settings.listingLagMs, durable: settings.writeBack },
+  const built = await buildDrive(
+    { service, clock, log, ...stepListener(log) },
+    { ...settings, stateDir, account },
+    releases,
   )
-  builtLater.uploader = uploader
-  releases.add('uploader', () => uploader.close())
+  const { drive, outbox } = built
+  const { uploader } = drive
+  opened.usedBy({
+    uid,
+    onBack: () => {
+      uploader.serviceIsBack()
+    },
+  })
   const outagePoller = new OutagePoller({ outbox, service, clock, log })
   releases.add('outage poller', () => outagePoller.close())
-  const drive = new Drive(
-    { service, listing, cache, inflated, uploader, clock, log, ...state, ...steps },
-    {
-      writeBack: settings.writeBack,
-      readOnly: settings.readOnly,
-      description: settings.description,
-      umask: settings.umask,
-      holdMs: HOLD_MS,
-      folderSettleMs: settings.folderSettleMs,
-      listingLagMs: BELIEVE_LISTING_MS,
-      usualLagMs: settings.listingLagMs,
-      ...(account === undefined ? {} : { account }),
-    },
-  )
-  builtLater.drive = drive
-  releases.add('drive', () => drive.close())
-  const parts = { drive, cache, facts, outbox, uploader }
+  const parts = { ...built, uploader }
   const about = aboutDrive(settings, uid)
-  const report = attachVirtualDirectories({ ...parts, service, listing, clock }, about)
+  const report = attachVirtualDirectories({ ...parts, service, clock }, about)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
   const bridge = await createBridge({ drive, log }, settings)
   return { ...parts, stateDir, bridge, report }
@@ -151,124 +104,15 @@ function openNotifier(
   releases.add('notifier', () => notifier.close())
 }
 
-async function openInflated(
-  { cacheBytes }: MountSettings,
-  stateDir: string,
-  { room }: BagCache,
-  releases: Releases,
-): Promise<InflatedFiles> {
-  const maxBytes = Math.ceil(cacheBytes / INFLATED_SHARE)
-  const dir = join(stateDir, 'inflated')
-  const inflated = await InflatedFiles.open({ dir, maxBytes, room })
-  releases.add('inflated content', () => {
-    inflated.close()
-    return Promise.resolve()
-  })
-  return inflated
-}
-
 function aboutDrive({ mountpoint, url, writeBack, readOnly }: MountSettings, account: string) {
   const mode = readOnly ? 'read-only' : writeBack ? 'back' : 'through'
   return { mountpoint, pid: process.pid, service: url, account, mode } as const
-}
-
-/** What the uploader calls of the drive, which is built after it. */
-function driveForUploader(builtLater: BuiltLater): Pick<UploaderDeps, 'isShown' | 'folders'> {
-  const folders = (): Drive['folders'] => {
-    if (builtLater.drive === undefined) throw new DriveError('stale', 'The drive is not built yet.')
-    return builtLater.drive.folders
-  }
-  return {
-    isShown: (bagId) => builtLater.drive?.shows(bagId) === true,
-    folders: {
-      pack: (put, path, options) => folders().pack(put, path, options),
-      committed: (put, bagId) => folders().committed(put, bagId),
-    },
-  }
-}
-
-interface State {
-  readonly facts: FactsStore
-  readonly outbox: Outbox
-  readonly reserve: Reserve
-  readonly folderNames: FolderNamesStore
 }
 
 /** Only crash tests have a listener. */
 function stepListener(log: Logger): { readonly onStep?: StepListener } {
   const point = readCrashPoint()
   return point === undefined ? {} : { onStep: makeCrashHook(point, log) }
-}
-
-async function openState(
-  stateDir: string,
-  deps: { readonly log: Logger; readonly onStep?: StepListener },
-  releases: Releases,
-): Promise<State> {
-  const lock = await acquireLock(stateDir)
-  releases.add('lock', () => lock.release())
-  const reserve = new Reserve({ clock: systemClock, log: deps.log }, { dir: stateDir })
-  releases.add('reserve', () => reserve.close())
-  const facts = await FactsStore.open({ ...deps, reserve }, { dir: stateDir })
-  releases.add('facts', () => facts.close())
-  const folderNames = await FolderNamesStore.open(deps, { dir: stateDir })
-  releases.add('folder names', () => folderNames.close())
-  const outbox = await Outbox.open(
-    { clock: systemClock, ...deps, reserve },
-    { dir: join(stateDir, 'outbox') },
-  )
-  releases.add('outbox', () => outbox.close())
-  await reserve.make()
-  return { facts, outbox, folderNames, reserve }
-}
-
-interface CacheParts extends Omit<BagCacheDependencies, 'listedSizes' | 'freeBytes'> {
-  readonly listing: Listing
-  readonly reserve: Reserve
-}
-
-async function openCache(
-  settings: MountSettings,
-  { listing, reserve, ...deps }: CacheParts,
-  stateDir: string,
-  releases: Releases,
-): Promise<BagCache> {
-  const listedSizes = (bagId: BagId): readonly number[] => listing.sizesOf(bagId)
-  const freeBytes = async (dir: string): Promise<number> =>
-    (await freeBytesOf(dir)) - reserve.owedBytes
-  const cache = await BagCache.open(
-    { ...deps, listedSizes, freeBytes },
-    {
-      dir: join(stateDir, 'cache'),
-      maxBytes: settings.cacheBytes,
-      minFreeBytes: settings.minFreeBytes,
-      graceMs: 5_000,
-      resumeTries: 5,
-      silenceMs: CONTENT_PATIENCE * settings.timeoutMs,
-    },
-  )
-  releases.add('cache', () => cache.close())
-  return cache
-}
-
-async function openListing(
-  settings: MountSettings,
-  deps: { readonly service: StorageService; readonly log: Logger; readonly facts: FactsStore },
-  stateDir: string,
-  releases: Releases,
-): Promise<Listing> {
-  const listing = await Listing.open(
-    {
-      service: deps.service,
-      log: deps.log,
-      clock: systemClock,
-      store: new ListingStore(stateDir),
-      kindOf: (bagId) => deps.facts.get(bagId)?.kind,
-    },
-    { ttlMs: settings.listingTtlMs, waitMs: 1_000 },
-  )
-  releases.add('listing', () => listing.close())
-  return listing
 }
 
 /** One state directory per account; without network, the one that this token had before. */

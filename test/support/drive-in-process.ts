@@ -1,21 +1,36 @@
-import { join } from 'node:path'
-import { BagCache } from '../../src/content/bag-cache.ts'
-import { CONTENT_PATIENCE, deadlinesOf } from '../../src/mount/open-service.ts'
+import { buildDrive, TUNING, type BuiltDrive, type Tuning } from '../../src/mount/build-drive.ts'
+import { deadlinesOf } from '../../src/mount/open-service.ts'
+import { Releases } from '../../src/mount/releases.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { HandleId, NodeId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
-import { Drive } from '../../src/drive/drive.ts'
-import { InflatedFiles } from '../../src/drive/folders/inflated-files.ts'
+import type { Drive } from '../../src/drive/drive.ts'
 import { ROOT } from '../../src/drive/tree/nodes.ts'
-import { Listing } from '../../src/namespace/listing.ts'
-import { Outbox } from '../../src/outbox/outbox.ts'
+import type { Listing } from '../../src/namespace/listing.ts'
+import type { Outbox } from '../../src/outbox/outbox.ts'
 import { isToSend } from '../../src/intents/rules.ts'
-import { Uploader } from '../../src/outbox/uploader.ts'
 import type { StorageService } from '../../src/service/storage-service.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
-import { FactsStore } from '../../src/state/facts-store.ts'
-import { FolderNamesStore } from '../../src/state/folder-names-store.ts'
-import { ListingStore } from '../../src/state/listing-store.ts'
+
+const BASE = { clock: systemClock, log: silentLogger }
+
+const SETTINGS = {
+  readOnly: false,
+  description: '',
+  umask: 0o022,
+  folderSettleMs: 3_600_000,
+  listingTtlMs: 60_000,
+  listingLagMs: 100,
+  minFreeBytes: 0,
+}
+
+/** A mount's, but for waits that tests need not sit through. */
+const QUICK: Tuning = {
+  ...TUNING,
+  uploads: { ...TUNING.uploads, retryBaseMs: 20, retryMaxMs: 100 },
+  graceMs: 10,
+  resumeTries: 1,
+}
 
 /** Where a drive in this process gets its account and keeps its state. */
 export interface DriveHome {
@@ -34,9 +49,8 @@ export interface DriveLimits {
 
 /** A service with the deadlines that a mount gives it. */
 export function serviceOf({ url, token, limits }: DriveHome): StorageService {
-  const base = { clock: systemClock, log: silentLogger }
   const deadlines = limits === undefined ? {} : deadlinesOf(limits.timeoutMs)
-  return createHttpService(base, { baseUrl: url, token, retries: 1, ...deadlines })
+  return createHttpService(BASE, { baseUrl: url, token, retries: 1, ...deadlines })
 }
 
 /** A whole drive without a kernel in between: everything real but the mount. */
@@ -44,107 +58,40 @@ export class DriveInProcess {
   readonly drive: Drive
   readonly listing: Listing
   readonly outbox: Outbox
-  readonly #uploader: Uploader
-  readonly #closers: (() => Promise<void>)[]
+  readonly #releases: Releases
 
-  private constructor(
-    parts: { drive: Drive; listing: Listing; outbox: Outbox; uploader: Uploader },
-    closers: (() => Promise<void>)[],
-  ) {
-    this.drive = parts.drive
-    this.listing = parts.listing
-    this.outbox = parts.outbox
-    this.#uploader = parts.uploader
-    this.#closers = closers
+  private constructor({ drive, listing, outbox }: BuiltDrive, releases: Releases) {
+    this.drive = drive
+    this.listing = listing
+    this.outbox = outbox
+    this.#releases = releases
   }
 
   static async open(home: DriveHome): Promise<DriveInProcess> {
-    const base = { clock: systemClock, log: silentLogger }
-    const { dir, limits = { timeoutMs: 10_000, cacheBytes: 1e8 } } = home
+    const { dir, writeBack, limits = { timeoutMs: 10_000, cacheBytes: 1e8 } } = home
     const service = serviceOf(home)
-    const facts = await FactsStore.open(base, { dir })
-    const folderNames = await FolderNamesStore.open(base, { dir })
-    const outbox = await Outbox.open(base, { dir: join(dir, 'outbox') })
-    const kindOf = (bagId: Parameters<FactsStore['get']>[0]) => facts.get(bagId)?.kind
-    const listing = await Listing.open(
-      { ...base, service, store: new ListingStore(dir), kindOf },
-      { ttlMs: 60_000, waitMs: 1_000 },
+    const releases = new Releases()
+    releases.add('service', () => service.close())
+    const built = await buildDrive(
+      { ...BASE, service },
+      { ...SETTINGS, ...limits, stateDir: dir, writeBack },
+      releases,
+      QUICK,
     )
-    const cache = await BagCache.open(
-      { ...base, service, facts, listedSizes: (bagId) => listing.sizesOf(bagId) },
-      {
-        dir: join(dir, 'cache'),
-        maxBytes: limits.cacheBytes,
-        minFreeBytes: 0,
-        graceMs: 10,
-        resumeTries: 1,
-        silenceMs: CONTENT_PATIENCE * limits.timeoutMs,
-      },
-    )
-    const inflated = await InflatedFiles.open({
-      dir: join(dir, 'inflated'),
-      maxBytes: 1e7,
-      room: cache.room,
-    })
-    const later: { drive?: Drive } = {}
-    const folders = (): Drive['folders'] => {
-      if (later.drive === undefined) throw new Error('The drive is not built yet.')
-      return later.drive.folders
-    }
-    const uploader = new Uploader(
-      {
-        ...base,
-        outbox,
-        service,
-        listing,
-        content: cache,
-        facts,
-        isShown: (bagId) => later.drive?.shows(bagId) === true,
-        folders: {
-          pack: (put, path, options) => folders().pack(put, path, options),
-          committed: (put, bagId) => folders().committed(put, bagId),
-        },
-      },
-      { concurrency: 8, retryBaseMs: 20, retryMaxMs: 100, listingLagMs: 100, durable: false },
-    )
-    const drive = new Drive(
-      { ...base, service, listing, cache, inflated, outbox, uploader, facts, folderNames },
-      {
-        writeBack: home.writeBack,
-        readOnly: false,
-        description: '',
-        umask: 0o022,
-        holdMs: 60_000,
-        folderSettleMs: 3_600_000,
-        listingLagMs: 600_000,
-        usualLagMs: 100,
-      },
-    )
-    later.drive = drive
-    const closers = [
-      () => uploader.close(),
-      () => drive.close(),
-      () => listing.close(),
-      () => cache.close(),
-      () => outbox.close(),
-      () => facts.close(),
-      () => folderNames.close(),
-      () => service.close(),
-    ]
-    await drive.start()
-    uploader.start()
-    return new DriveInProcess({ drive, listing, outbox, uploader }, closers)
+    await built.drive.start()
+    built.drive.uploader.start()
+    return new DriveInProcess(built, releases)
   }
 
   /** Ends without sending or writing anything more, as a kill does to what is not on disk. */
   async drop(): Promise<void> {
-    for (const close of this.#closers) await close()
+    await this.#releases.run(BASE)
   }
 
   /** Sends everything; throws when something cannot be sent. */
   async drain(): Promise<void> {
     await this.drive.commitAll()
-    await this.#uploader.drain(AbortSignal.timeout(20_000))
+    await this.drive.uploader.drain(AbortSignal.timeout(20_000))
     const left = this.outbox.intents().filter(isToSend)
     if (left.length > 0) throw new Error(`Not sent: ${JSON.stringify(left)}`)
   }

@@ -1,0 +1,192 @@
+import { join } from 'node:path'
+import type { MountSettings } from '../config/mount-settings.ts'
+import { BagCache } from '../content/bag-cache.ts'
+import { freeBytesOf } from '../content/cache-space.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { Account } from '../domain/record.ts'
+import { Drive } from '../drive/drive.ts'
+import { InflatedFiles } from '../drive/folders/inflated-files.ts'
+import type { DriveSettings } from '../drive/settings.ts'
+import { Listing } from '../namespace/listing.ts'
+import { Outbox } from '../outbox/outbox.ts'
+import type { StepListener } from '../outbox/steps.ts'
+import type { StorageService } from '../service/storage-service.ts'
+import { FactsStore } from '../state/facts-store.ts'
+import { FolderNamesStore } from '../state/folder-names-store.ts'
+import { ListingStore } from '../state/listing-store.ts'
+import { acquireLock } from '../state/lock.ts'
+import { Reserve } from '../state/reserve.ts'
+import { CONTENT_PATIENCE } from './open-service.ts'
+import type { Releases } from './releases.ts'
+
+/** Content taken out of zips may have this part of the cache's size on top of it. */
+const INFLATED_SHARE = 4
+
+/** What no option sets. */
+export interface Tuning extends Pick<DriveSettings, 'holdMs' | 'listingLagMs' | 'uploads'> {
+  /** How long a download goes on after its last reader, in milliseconds. */
+  readonly graceMs: number
+  /** How often in a row a download that was cut is taken up again. */
+  readonly resumeTries: number
+}
+
+/** The tuning of a mount. */
+export const TUNING: Tuning = {
+  holdMs: 60_000,
+  listingLagMs: 10 * 60_000,
+  uploads: { concurrency: 8, retryBaseMs: 1_000, retryMaxMs: 5 * 60_000 },
+  graceMs: 5_000,
+  resumeTries: 5,
+}
+
+export interface BuildDeps {
+  readonly service: StorageService
+  readonly clock: Clock
+  readonly log: Logger
+  readonly onStep?: StepListener
+}
+
+export type BuildSettings = Pick<
+  MountSettings,
+  | 'writeBack'
+  | 'readOnly'
+  | 'description'
+  | 'umask'
+  | 'folderSettleMs'
+  | 'listingTtlMs'
+  | 'listingLagMs'
+  | 'cacheBytes'
+  | 'minFreeBytes'
+  | 'timeoutMs'
+> & {
+  /** The state directory of the account; it must be there. */
+  readonly stateDir: string
+  /** The account as the service told it just now; undefined when it did not. */
+  readonly account?: Account | undefined
+}
+
+export interface BuiltDrive {
+  readonly drive: Drive
+  readonly listing: Listing
+  readonly cache: BagCache
+  readonly facts: FactsStore
+  readonly outbox: Outbox
+}
+
+/** Builds a drive of its parts, below all that mounts it; `releases` lets them go in the reverse order. */
+export async function buildDrive(
+  deps: BuildDeps,
+  settings: BuildSettings,
+  releases: Releases,
+  tuning: Tuning = TUNING,
+): Promise<BuiltDrive> {
+  const state = await openState(deps, settings, releases)
+  const withState = { ...deps, ...state }
+  const listing = await openListing(withState, settings, releases)
+  const cache = await openCache({ ...withState, listing }, settings, tuning, releases)
+  const inflated = await openInflated(cache, settings, releases)
+  const drive = new Drive(
+    { ...withState, listing, cache, inflated },
+    driveSettings(settings, tuning),
+  )
+  releases.add('uploader', () => drive.uploader.close())
+  releases.add('drive', () => drive.close())
+  const { facts, outbox } = state
+  return { drive, listing, cache, facts, outbox }
+}
+
+function driveSettings(settings: BuildSettings, tuning: Tuning): DriveSettings {
+  const { writeBack, readOnly, description, umask, folderSettleMs, account } = settings
+  return {
+    ...{ writeBack, readOnly, description, umask, folderSettleMs },
+    holdMs: tuning.holdMs,
+    listingLagMs: tuning.listingLagMs,
+    usualLagMs: settings.listingLagMs,
+    uploads: tuning.uploads,
+    ...(account === undefined ? {} : { account }),
+  }
+}
+
+interface State {
+  readonly facts: FactsStore
+  readonly outbox: Outbox
+  readonly reserve: Reserve
+  readonly folderNames: FolderNamesStore
+}
+
+async function openState(
+  deps: BuildDeps,
+  { stateDir }: BuildSettings,
+  releases: Releases,
+): Promise<State> {
+  const lock = await acquireLock(stateDir)
+  releases.add('lock', () => lock.release())
+  const reserve = new Reserve(deps, { dir: stateDir })
+  releases.add('reserve', () => reserve.close())
+  const facts = await FactsStore.open({ ...deps, reserve }, { dir: stateDir })
+  releases.add('facts', () => facts.close())
+  const folderNames = await FolderNamesStore.open(deps, { dir: stateDir })
+  releases.add('folder names', () => folderNames.close())
+  const outbox = await Outbox.open({ ...deps, reserve }, { dir: join(stateDir, 'outbox') })
+  releases.add('outbox', () => outbox.close())
+  await reserve.make()
+  return { facts, outbox, folderNames, reserve }
+}
+
+async function openListing(
+  deps: BuildDeps & Pick<State, 'facts'>,
+  { stateDir, listingTtlMs }: BuildSettings,
+  releases: Releases,
+): Promise<Listing> {
+  const listing = await Listing.open(
+    {
+      ...deps,
+      store: new ListingStore(stateDir),
+      kindOf: (bagId) => deps.facts.get(bagId)?.kind,
+    },
+    { ttlMs: listingTtlMs, waitMs: 1_000 },
+  )
+  releases.add('listing', () => listing.close())
+  return listing
+}
+
+async function openCache(
+  { listing, reserve, ...deps }: BuildDeps & State & { readonly listing: Listing },
+  { stateDir, cacheBytes, minFreeBytes, timeoutMs }: BuildSettings,
+  { graceMs, resumeTries }: Tuning,
+  releases: Releases,
+): Promise<BagCache> {
+  const cache = await BagCache.open(
+    {
+      ...deps,
+      listedSizes: (bagId) => listing.sizesOf(bagId),
+      freeBytes: async (dir) => (await freeBytesOf(dir)) - reserve.owedBytes,
+    },
+    {
+      ...{ minFreeBytes, graceMs, resumeTries },
+      dir: join(stateDir, 'cache'),
+      maxBytes: cacheBytes,
+      silenceMs: CONTENT_PATIENCE * timeoutMs,
+    },
+  )
+  releases.add('cache', () => cache.close())
+  return cache
+}
+
+async function openInflated(
+  { room }: BagCache,
+  { stateDir, cacheBytes }: BuildSettings,
+  releases: Releases,
+): Promise<InflatedFiles> {
+  const inflated = await InflatedFiles.open({
+    dir: join(stateDir, 'inflated'),
+    maxBytes: Math.ceil(cacheBytes / INFLATED_SHARE),
+    room,
+  })
+  releases.add('inflated content', () => {
+    inflated.close()
+    return Promise.resolve()
+  })
+  return inflated
+}
