@@ -176,9 +176,9 @@ export class Drive {
   }
 
   /**
-   * The file that closing this handle would upload, when no other open file writes the same content. When another
-   * descriptor of the same open file remains (a shell hands its output to one program after the
-   * other), the bridge leaves the flush to the last of them.
+   * The file that closing this handle would upload, when no other open file writes the same content. A shell hands
+   * its output to one program after the other, by descriptors of one open file. The bridge leaves the flush to the
+   * last of them.
    */
   uploadedOnClose(handle: HandleId): NodeId | undefined {
     const { root, handles } = this.#parts

@@ -28,9 +28,9 @@ const LOOK_AGAIN_MS = 100
 const AT_ONCE = 8
 
 /**
- * Resolves when the service has everything that was written under a name of the root, or under any,
- * steps of a save too, and has deleted what that takes the place of. Tries each change once; rejects,
- * when all were tried, with the reason of the first that the service does not take.
+ * Resolves when the service has everything that was written under a name of the root, or under any, steps of a
+ * save too. What that takes the place of is deleted then. Tries each change once; rejects, when all were tried, with
+ * the reason of the first that the service does not take.
  */
 export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   const { commitAll, folderUploads, outbox, uploader } = deps

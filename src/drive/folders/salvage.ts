@@ -36,8 +36,8 @@ export class Salvage {
   }
 
   /**
-   * The plan of a folder without what is nowhere: of its base `gone`, what is on this machine is taken from there,
-   * and the rest from another version that has the same at the same path. The zips of those stay open until `end`.
+   * The plan of a folder without what is nowhere. What this machine has of the base `gone` is taken from there. The
+   * rest is taken from another version that has the same at the same path. Zips of those stay open until `end`.
    */
   async planOf(
     plan: readonly PlanItem[],

@@ -40,8 +40,8 @@ export class MissingBags {
   }
 
   /**
-   * Of all bags that the listing lacks (`missing`) those that are gone, and of all that it has although they
-   * were deleted (`returned`) those that are back. What the service does not tell counts as neither.
+   * `missing` are bags that the listing lacks: answers those of them that are gone. `returned` are bags that it has
+   * although they were deleted: answers those that are back. What the service does not tell counts as neither.
    */
   async look(
     missing: readonly DoubtfulBag[],
@@ -66,8 +66,8 @@ export class MissingBags {
   }
 
   /**
-   * True for a bag that does not come back: the service has none of that id, a listing that is asked for now lacks
-   * it, and both was so for as long as a listing may lag. Rejects when the service does not tell.
+   * True for a bag that does not come back. The service has none of that id, and a listing that is asked for now
+   * lacks it. Both was so for as long as a listing may lag. Rejects when the service does not tell.
    */
   async isGone(bagId: BagId, signal: AbortSignal = this.#abort.signal): Promise<boolean> {
     const { service, listing, clock } = this.#deps

@@ -23,7 +23,7 @@ interface Versions {
 
 /**
  * The service stores a new version beside the old one, which goes after that. Where there is no room for
- * both, a change is refused while it is made, and people are told for as long as it would be refused again.
+ * both, a change is refused while it is made. `status` tells it for as long as it would be refused again.
  */
 export class RoomBeside {
   readonly #deps: BesideDeps

@@ -16,8 +16,8 @@ interface SettleDeps {
 
 /**
  * Waits for a change that holds no new content (mode through). One that failed is taken back, and rejects with the
- * reason. What the service may have done without saying so goes on like any change in mode back, and so does what
- * has taken over from a change before it: an error would be told for what happens all the same.
+ * reason. Two go on like any change in mode back: what the service may have done without saying so, and what took over
+ * from a change before it. An error would be told for what happens all the same.
  */
 export async function settleOrTakeBack(deps: SettleDeps, id: IntentId): Promise<void> {
   const { committer, outbox } = deps

@@ -33,8 +33,8 @@ export class SharedContent {
 }
 
 /**
- * What is known of a made-up file's content. The kernel cuts reads at the size that it last heard,
- * so an open of the file gets the very content whose size was told, as long as that is trusted.
+ * What is known of a made-up file's content. The kernel cuts reads at the size that it last heard. So an open of the
+ * file gets the very content whose size was told, as long as the kernel trusts that size.
  */
 export class KeptContent {
   readonly #file: VirtualFile
