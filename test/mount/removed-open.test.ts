@@ -1,5 +1,7 @@
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { deferred } from '../../src/domain/deferred.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 import { OpenFile } from '../support/open-file.ts'
@@ -42,3 +44,41 @@ describe.runIf(canMount())('a folder with an open file that was removed from it'
     await expect.poll(() => drive.sh('rmdir G; ls')).toBe('')
   })
 })
+
+describe.runIf(canMount())('a file that was opened before it was stored', () => {
+  let bench: Bench
+  let drive: MountedDrive
+  let open: OpenFile | undefined
+  let letUploadsPass: () => void
+  beforeEach(async () => {
+    bench = await Bench.start()
+    drive = await bench.mount('--write-back')
+    const { promise, resolve } = deferred()
+    letUploadsPass = resolve
+    bench.service.proxy.add({ match: { method: 'POST' }, fault: { before: () => promise } })
+    await drive.sh('printf before > file')
+    open = await OpenFile.open(join(drive.path, 'file'), 'os.O_RDWR')
+  })
+  afterEach(async () => {
+    open?.end()
+    await bench.close()
+  })
+
+  it.each(['rm file', 'printf other > new; mv new file'])(
+    'is written on by the program that has it open after: %s',
+    async (command) => {
+      await drive.sh(command)
+      letUploadsPass()
+      await expect.poll(() => stagedIn(bench.stateDir)).toEqual([])
+      expect(await open?.writeAt(6, ' and after')).toBe('ok 10')
+      expect(await open?.read()).toBe('before and after')
+      expect(await open?.close()).toBe('ok None')
+    },
+  )
+})
+
+/** Staged content that waits for the service. */
+function stagedIn(stateDir: string): readonly string[] {
+  const files = readdirSync(stateDir, { recursive: true, encoding: 'utf8' })
+  return files.filter((path) => /outbox\/v1\/\d+\/content$/.test(path))
+}

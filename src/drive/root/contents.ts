@@ -12,6 +12,7 @@ import type { Outbox } from '../../outbox/outbox.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { Room } from '../space/room.ts'
 import type { Source } from '../tree/source.ts'
+import { copySource } from '../tree/copy-source.ts'
 import { StagedFile } from '../tree/staged-file.ts'
 
 interface ContentsDeps {
@@ -75,15 +76,16 @@ export class Contents {
     }
   }
 
-  /** New content for a node, empty or a copy of what the node has now. */
+  /** New content for a node, empty or a copy of what the node has now; `opened` is that, where it is open. */
   async stage(
     node: FileNode,
     options: { readonly empty: boolean; readonly mode: number; readonly room: Room },
+    opened: Source | undefined,
   ): Promise<StagedFile> {
     const base = baseOf(node)
     const draft = this.#deps.outbox.createDraft()
     try {
-      if (!options.empty) await this.copyTo(node, draft.path)
+      if (!options.empty) await this.copyTo(node, draft.path, opened)
       const { mode, room } = options
       const settings = { mode, nowMs: this.#deps.clock.now(), room }
       return new StagedFile(draft, base, settings).retain()
@@ -94,7 +96,7 @@ export class Contents {
   }
 
   /** Writes what a node has now to a new file. */
-  async copyTo(node: FileNode, path: string): Promise<void> {
+  async copyTo(node: FileNode, path: string, opened?: Source): Promise<void> {
     if (node.staged !== undefined) {
       await node.staged.copyTo(path)
       return
@@ -106,23 +108,21 @@ export class Contents {
     } else if (entry.intent.content.from === 'bag') {
       await this.#deps.cache.copyTo(entry.intent.content.bagId, path)
     } else {
-      await this.#copyStaged(entry.intent, path)
+      await this.#copyStaged(entry.intent, path, opened)
     }
   }
 
-  async #copyStaged(intent: PutIntent, path: string): Promise<void> {
+  async #copyStaged(intent: PutIntent, path: string, opened: Source | undefined): Promise<void> {
     try {
       await copyFile(this.#deps.outbox.contentPath(intent.id), path)
     } catch (error) {
       const latest = this.#deps.outbox.get(intent.id)
-      if (
-        systemErrorCode(error) !== 'ENOENT' ||
-        latest?.kind !== 'put' ||
-        latest.bagId === undefined
-      ) {
-        throw fromFileSystem(error, 'Staged content cannot be copied')
-      }
-      await this.#deps.cache.copyTo(latest.bagId, path)
+      const bagId = latest?.kind === 'put' ? latest.bagId : undefined
+      const isGone = systemErrorCode(error) === 'ENOENT'
+      if (isGone && bagId !== undefined) await this.#deps.cache.copyTo(bagId, path)
+      // Unlinked or replaced before it was sent: who has it open has the only copy.
+      else if (isGone && opened !== undefined) await copySource(opened, path)
+      else throw fromFileSystem(error, 'Staged content cannot be copied')
     }
   }
 }

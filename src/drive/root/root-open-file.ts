@@ -81,7 +81,7 @@ export class RootOpenFile extends OpenFile {
       this.#follow()
       const mode = modeOf(node)
       const room = space.room(() => node.name)
-      const staged = await contents.stage(node, { empty, mode, room })
+      const staged = await contents.stage(node, { empty, mode, room }, this.#source)
       const before = node.staged
       node.staged = staged
       before?.close()

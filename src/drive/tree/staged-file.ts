@@ -9,12 +9,12 @@ import {
   readSync,
   writeSync,
 } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { fromFileSystem, localDiskFull } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { Base } from '../../intents/base.ts'
 import type { Room } from '../space/room.ts'
+import { copySource } from './copy-source.ts'
 import type { Source } from './source.ts'
 
 const CHUNK = 1 << 20
@@ -230,20 +230,7 @@ export class StagedFile implements Source {
 
   /** Copies the whole content to a new file. */
   async copyTo(path: string): Promise<void> {
-    const target = await open(path, 'w', 0o600)
-    try {
-      const buffer = Buffer.allocUnsafe(CHUNK)
-      for (let position = 0; ;) {
-        const count = this.readNow(buffer, position)
-        if (count === 0) return
-        await target.write(buffer, 0, count, position)
-        position += count
-      }
-    } catch (error) {
-      throw fromFileSystem(error, 'Staged content cannot be copied')
-    } finally {
-      await target.close()
-    }
+    await copySource(this, path)
   }
 
   /** Resolves when the content would survive a power cut. */
