@@ -2,6 +2,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { isHiddenAtLast, lastMarks, toEffects } from './effects.ts'
 import type { Intent, PutIntent } from './intent.ts'
+import { orderOf } from './rules.ts'
 
 /** What a set of intents changes in any listing. */
 export interface Changes {
@@ -23,7 +24,8 @@ export function readIntents(intents: readonly Intent[]): Changes {
     (intent): intent is PutIntent => intent.kind === 'put' && !superseded.has(intent.id),
   )
   const marks = lastMarks(toEffects(intents))
-  const isHiddenAfter = (put: ConfirmedPut): boolean => (marks.hides.get(put.bagId) ?? '') > put.id
+  const isHiddenAfter = (put: ConfirmedPut): boolean =>
+    (marks.hides.get(put.bagId) ?? '') > orderOf(put)
   return {
     hidden: new Set([...marks.hides.keys()].filter((bagId) => isHiddenAtLast(marks, bagId))),
     pending: live.filter((put) => !isConfirmed(put)),

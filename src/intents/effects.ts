@@ -1,5 +1,6 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent } from './intent.ts'
+import { orderOf } from './rules.ts'
 
 const NONE: ReadonlySet<never> = new Set()
 
@@ -7,6 +8,8 @@ const NONE: ReadonlySet<never> = new Set()
 export interface Effect {
   readonly intent: Intent
   readonly id: IntentId
+  /** Which of two came first. */
+  readonly order: IntentId
   readonly confirmedAtMs: number
   /** The bag that a put was given. */
   readonly given: BagId | undefined
@@ -16,7 +19,7 @@ export interface Effect {
   readonly throughOthers: ReadonlyMap<IntentId, BagId>
 }
 
-/** Which intent is the last, or the first, to hide or to have been given a bag. */
+/** The order of the intent that is the last, or the first, to hide or to have been given a bag. */
 export interface Marks {
   readonly hides: ReadonlyMap<BagId, IntentId>
   readonly given: ReadonlyMap<BagId, IntentId>
@@ -43,7 +46,15 @@ export function toEffects(intents: readonly Intent[]): readonly Effect[] {
     }
     const hidden = [...intent.replaces, ...throughOthers.values()].filter((each) => each !== given)
     const hides = hidden.length === 0 ? NONE : new Set(hidden)
-    return { intent, id: intent.id, confirmedAtMs, given, hides, throughOthers }
+    return {
+      intent,
+      id: intent.id,
+      order: orderOf(intent),
+      confirmedAtMs,
+      given,
+      hides,
+      throughOthers,
+    }
   })
 }
 
@@ -67,13 +78,13 @@ function findMarks(
   wins: (one: IntentId, other: IntentId) => boolean,
 ): Marks {
   const marks = { hides: new Map<BagId, IntentId>(), given: new Map<BagId, IntentId>() }
-  const note = (map: Map<BagId, IntentId>, bagId: BagId, id: IntentId): void => {
+  const note = (map: Map<BagId, IntentId>, bagId: BagId, order: IntentId): void => {
     const known = map.get(bagId)
-    if (known === undefined || wins(id, known)) map.set(bagId, id)
+    if (known === undefined || wins(order, known)) map.set(bagId, order)
   }
-  for (const { id, given, hides } of effects) {
-    if (given !== undefined) note(marks.given, given, id)
-    for (const bagId of hides) note(marks.hides, bagId, id)
+  for (const { order, given, hides } of effects) {
+    if (given !== undefined) note(marks.given, given, order)
+    for (const bagId of hides) note(marks.hides, bagId, order)
   }
   return marks
 }

@@ -23,7 +23,7 @@ export interface DoubtfulBag {
  * One in `back` may be listed although it was deleted: the service was asked, and has it (again).
  * `lagMs` after the confirmation a listing that still says otherwise is believed: another machine
  * may have changed it. Intents that hold each other's effect in check go together. Otherwise those
- * that are left would bring back what was hidden. So callers give all intents, not some.
+ * that are left would bring back what was hidden. So callers give all intents, not some. Answers the oldest first.
  */
 export function expireIntents(
   listing: KnownBags,
@@ -74,7 +74,9 @@ export function findReturned(
   const last = lastMarks(effects)
   return findDone(effects, listing).flatMap((effect) =>
     [...effect.hides]
-      .filter((bagId) => isListed(listing, bagId) && !((last.given.get(bagId) ?? '') > effect.id))
+      .filter(
+        (bagId) => isListed(listing, bagId) && !((last.given.get(bagId) ?? '') > effect.order),
+      )
       .map((bagId) => ({ bagId, confirmedAtMs: effect.confirmedAtMs })),
   )
 }
@@ -88,25 +90,26 @@ function findDone(effects: readonly Effect[], { startedAtMs }: KnownBags): reado
 
 /** True when nothing is missing of what a put made. */
 function isReplacedOrShown(
-  { intent, id, given }: Effect,
+  { intent, order, given }: Effect,
   listing: KnownBags,
   last: Marks,
   gone: ReadonlySet<BagId>,
 ): boolean {
   if (intent.kind === 'delete') return true
   if (given === undefined) return false
-  return isListed(listing, given) || gone.has(given) || (last.hides.get(given) ?? '') > id
+  return isListed(listing, given) || gone.has(given) || (last.hides.get(given) ?? '') > order
 }
 
 /** True when nothing is listed of what an intent hides, but for what came back. */
 function isNoneListed(
-  { id, hides }: Effect,
+  { order, hides }: Effect,
   listing: KnownBags,
   last: Marks,
   back: ReadonlySet<BagId>,
 ): boolean {
   return [...hides].every(
-    (bagId) => !isListed(listing, bagId) || back.has(bagId) || (last.given.get(bagId) ?? '') > id,
+    (bagId) =>
+      !isListed(listing, bagId) || back.has(bagId) || (last.given.get(bagId) ?? '') > order,
   )
 }
 
@@ -119,9 +122,15 @@ function withoutEntangled(effects: readonly Effect[], expired: Set<Effect>): rea
   for (;;) {
     const staying = effects.filter((effect) => !expired.has(effect))
     const needed = findNeeded(expired, staying)
-    if (needed.length === 0) return [...expired].map(({ intent }) => intent)
+    if (needed.length === 0) return oldestFirst(expired)
     for (const effect of needed) expired.delete(effect)
   }
+}
+
+function oldestFirst(effects: Iterable<Effect>): readonly Intent[] {
+  return [...effects]
+    .sort((one, other) => (one.order < other.order ? -1 : 1))
+    .map(({ intent }) => intent)
 }
 
 /** Those without which the staying intents would show or hide something that they must not. */
@@ -129,8 +138,8 @@ function findNeeded(expired: ReadonlySet<Effect>, staying: readonly Effect[]): r
   const first = firstMarks(staying)
   const ids = new Set(staying.map(({ id }) => id))
   const through = new Set(staying.flatMap(({ throughOthers }) => [...throughOthers.keys()]))
-  const isBefore = (id: IntentId | undefined, effect: Effect): boolean =>
-    id !== undefined && id < effect.id
+  const isBefore = (order: IntentId | undefined, effect: Effect): boolean =>
+    order !== undefined && order < effect.order
   return [...expired].filter(
     (effect) =>
       through.has(effect.id) ||

@@ -81,6 +81,11 @@ interface IntentBase {
   readonly name: string
   readonly phase: IntentPhase
   readonly createdAtMs: number
+  /**
+   * An id of the time at which it got its name, where other changes were made since it got its own id: then it comes
+   * after them (`orderOf`).
+   */
+  readonly placed?: IntentId
   /** Bags that this intent takes the place of: hidden at once, deleted when it is carried out. */
   readonly replaces: readonly BagId[]
   /**

@@ -20,6 +20,11 @@ type KnownPuts = Pick<Intents, 'get' | 'successorOf' | 'isSetAside'>
 /** A put that the service says it has, as a bag that was not seen yet. */
 type AnsweredPut = PutIntent & { readonly bagId: BagId }
 
+/** Compares as the times do at which intents got their names: which of two came first. */
+export function orderOf({ id, placed = id }: Intent): IntentId {
+  return placed
+}
+
 /** True while the id that an upload was answered with is not proven: its content must not leave this machine. */
 export function isAnswered(intent: Intent): intent is AnsweredPut {
   return intent.kind === 'put' && intent.phase === 'waiting' && intent.bagId !== undefined
@@ -109,7 +114,7 @@ export function blockersOf(
   isRunning: (id: IntentId) => boolean,
 ): readonly IntentId[] {
   const isBlocking = (other: Intent): boolean =>
-    other.id < intent.id &&
+    orderOf(other) < orderOf(intent) &&
     isToSend(other) &&
     !isForUser(other) &&
     !intent.supersedes.includes(other.id) &&

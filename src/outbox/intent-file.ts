@@ -20,6 +20,7 @@ const base = {
   name: z.string().min(1),
   phase: z.enum(['held', 'local', 'waiting', 'confirmed']),
   createdAtMs: z.number(),
+  placed: optional(intentId),
   replaces: z.array(bagId),
   supersedes: z.array(intentId),
   uploaded: optional(z.array(bagTime)),

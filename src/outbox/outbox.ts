@@ -11,7 +11,7 @@ import {
 } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
-import type { Intents } from '../intents/rules.ts'
+import { orderOf, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
 import { ifThere, isThere } from '../disk/if-there.ts'
@@ -84,8 +84,7 @@ export class Outbox implements Intents {
   async #take(name: string): Promise<(() => Promise<void>) | undefined> {
     const dir = readIntentDirName(name)
     if (dir === undefined) return undefined
-    const number = BigInt(dir.id)
-    if (number > this.#lastId) this.#lastId = number
+    this.#noteId(dir.id)
     if (!dir.isDamaged) return this.#load(dir.id as IntentId)
     const path = join(this.#dir, name)
     // Of others, only a part of what belongs to them was set aside.
@@ -94,10 +93,16 @@ export class Outbox implements Intents {
     return undefined
   }
 
+  #noteId(id: string): void {
+    const number = BigInt(id)
+    if (number > this.#lastId) this.#lastId = number
+  }
+
   async #load(id: IntentId): Promise<(() => Promise<void>) | undefined> {
     try {
       const intent = parseIntent(await readFile(join(this.#dir, id, INTENT_FILE), 'utf8'))
       if (intent.id !== id) throw new DriveError('corrupt', 'This is the intent of another place.')
+      this.#noteId(orderOf(intent))
       // A file whose last open copy was on its way to be replaced, or just unlinked: it comes back.
       if (intent.kind === 'delete' && intent.phase === 'held') return () => this.#forget(id)
       this.#intents.set(intent)

@@ -3,7 +3,7 @@ import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { Base } from '../../intents/base.ts'
 import { newPut } from '../../intents/builders.ts'
 import type { DeleteIntent, PutIntent } from '../../intents/intent.ts'
-import { deletedBags } from '../../intents/rules.ts'
+import { deletedBags, orderOf } from '../../intents/rules.ts'
 import { covers, isUnsentDelete, withDeletes } from '../../intents/replacing.ts'
 import { ofPut, type Replaced } from '../../intents/transitions.ts'
 import type { Durability, Outbox } from '../../outbox/outbox.ts'
@@ -56,6 +56,7 @@ export class Puts {
       id,
       name,
       createdAtMs: clock.now(),
+      ...this.#placing(id),
       replaces: base.replaces.filter((bagId) => !this.isShared(bagId)),
       supersedes: base.supersedes,
       ...(base.uploaded === undefined ? {} : { uploaded: base.uploaded }),
@@ -78,11 +79,17 @@ export class Puts {
     durability: Durability,
   ): Promise<PutIntent | undefined> {
     const base = this.#withDeletes(replaced, this.#unsentDeletes(name))
-    const change = ofPut((latest) => moved(latest, base))
+    const change = ofPut((latest) => ({ ...moved(latest, base), ...this.#placing(id) }))
     const updated = await this.#deps.outbox.update(id, change, durability)
     if (updated?.kind !== 'put') return undefined
     await this.#dropMerged(updated)
     return updated
+  }
+
+  /** It gets its name now: what was changed since it got its id, or the name, came before. */
+  #placing(id: IntentId): Pick<PutIntent, 'placed'> {
+    const { outbox } = this.#deps
+    return outbox.intents().some((other) => orderOf(other) > id) ? { placed: outbox.nextId() } : {}
   }
 
   #phaseOf(name: string, { phase, content }: NewContent): Phase {
