@@ -164,6 +164,26 @@ export function isNeeded(
   })
 }
 
+/**
+ * True when a put that gives a bag another name can be forgotten, and the bag is as it was under `name`: the put takes
+ * the place of nothing else, and no other change concerns the bag or the name. Another put of the name may be given the
+ * id of the bag, and what takes the place of that put deletes it.
+ */
+export function isOnlyChangeOf(
+  all: Pick<Intents, 'intents' | 'named'>,
+  { id, replaces, supersedes }: PutIntent,
+  { bagId, name }: { readonly bagId: BagId; readonly name: string },
+): boolean {
+  const isAlone = (others: readonly Intent[]): boolean => others.every((other) => other.id === id)
+  const claims = all.intents().filter((intent) => intent.replaces.includes(bagId))
+  return (
+    isAllOf(replaces, [bagId]) &&
+    supersedes.length === 0 &&
+    isAlone(claims) &&
+    isAlone(all.named(name))
+  )
+}
+
 /** The put that gets its content from a bag, if any. */
 export function readerOf(
   all: Pick<Intents, 'intents' | 'successorOf'>,

@@ -39,6 +39,7 @@ const operation = fc.oneof(
   fc.record({ op: fc.constant('save by rename' as const), file, text }),
   fc.record({ op: fc.constant('save with backup' as const), file, text: fc.option(text) }),
   fc.record({ op: fc.constant('swap' as const), file, to: file }),
+  fc.record({ op: fc.constant('there and back' as const), file, over: fc.option(file) }),
   fc.record({ op: fc.constant('touch' as const), file, place }),
   fc.record({ op: fc.constant('mode' as const), file }),
   fc.record({ op: fc.constant('read after remove' as const), file }),
@@ -190,6 +191,8 @@ class User {
         return this.#saveWithBackup(operation.file, operation.text)
       case 'swap':
         return this.#swap(operation.file, operation.to)
+      case 'there and back':
+        return this.#moveThereAndBack(operation.file, operation.over)
       case 'touch':
         return this.#setAttributes(operation.file, { mtimeMs: operation.place * 1_000 })
       case 'mode':
@@ -375,6 +378,18 @@ class User {
     await this.#rename(one, 'between')
     await this.#rename(other, one)
     await this.#rename('between', other)
+  }
+
+  /** Each file ends with its own name and content; another may have had the name meanwhile. */
+  async #moveThereAndBack(path: string, over: string | null): Promise<void> {
+    if (!this.model.has(path) || over === path) return
+    const backup = `${path}~`
+    await this.#rename(path, backup)
+    if (over !== null && over !== backup && this.model.has(over)) {
+      await this.#rename(over, path)
+      await this.#rename(path, over)
+    }
+    await this.#rename(backup, path)
   }
 
   async #readAfterRemove(path: string): Promise<void> {

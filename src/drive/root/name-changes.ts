@@ -7,7 +7,7 @@ import type { BagId, IntentId } from '../../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../../intents/base.ts'
 import { newDelete } from '../../intents/builders.ts'
 import type { DeleteIntent, MovedTo, PutContent, PutIntent } from '../../intents/intent.ts'
-import { isAnswered, isTaken, wasSent } from '../../intents/rules.ts'
+import { isAnswered, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
 import {
   described,
   ofPut,
@@ -122,7 +122,7 @@ export class NameChanges {
   }
 
   /** Gives a node another name, taking the place of what has it. Answers the intent to wait for, if any. */
-  async rename(node: FileNode, to: string): Promise<PutIntent | DeleteIntent | undefined> {
+  async rename(node: FileNode, to: string): Promise<PutIntent | undefined> {
     const { entries, nodes } = this.#deps
     const target = entries.resolve(to)
     if (target === node) return undefined
@@ -195,15 +195,14 @@ export class NameChanges {
     return hadBase ? this.#deps.committer.commit(node) : undefined
   }
 
-  async #recordRename(
-    entry: Entry,
-    name: string,
-    replaced: Base,
-  ): Promise<PutIntent | DeleteIntent | undefined> {
+  async #recordRename(entry: Entry, name: string, replaced: Base): Promise<PutIntent | undefined> {
     if (entry.kind === 'bag') return this.#putBag(entry, name, replaced)
     const { intent } = entry
     if (intent.changes !== undefined) return this.#renameFolder(intent, name, replaced)
-    if (this.#isBackInPlace(intent, name)) return this.#takeBack(intent, name, replaced)
+    if (this.#isBackInPlace(intent, name)) {
+      await this.#deps.outbox.remove(intent.id)
+      return undefined
+    }
     if (this.#deps.uploader.isRunning(intent.id) || wasSent(intent)) {
       return this.#putAgain(intent, name, replaced)
     }
@@ -278,23 +277,19 @@ export class NameChanges {
     }
   }
 
-  /** True when a held rename of a bag is undone: the bag has this name at the service all along. */
+  /**
+   * True when a held rename of a bag is undone: the name is free, the bag has it at the service all along, and shows
+   * again once the rename is forgotten.
+   */
   #isBackInPlace(intent: PutIntent, name: string): boolean {
+    const { entries, outbox } = this.#deps
     const { content } = intent
     if (content.from !== 'bag' || intent.phase === 'waiting') return false
+    if (entries.tree().resolve(name) !== undefined) return false
     const isNamed = (recordName: string): boolean =>
       listedAs(recordName, { ...intent, name }) !== undefined
-    return this.#deps.entries.recordsOf(content.bagId).some((record) => isNamed(record.name))
-  }
-
-  async #takeBack(
-    intent: PutIntent,
-    name: string,
-    replaced: Base,
-  ): Promise<DeleteIntent | undefined> {
-    const deleted = await this.#recordDelete(name, replaced, { mayBeReplaced: false })
-    await this.#deps.outbox.remove(intent.id)
-    return deleted
+    const isListed = entries.recordsOf(content.bagId).some((record) => isNamed(record.name))
+    return isListed && isOnlyChangeOf(outbox, intent, { bagId: content.bagId, name })
   }
 
   /** Name at the service of what a node shows: what was sent under it must arrive before it is deleted. */

@@ -245,7 +245,7 @@ export class RootHome implements Home {
       this.#deps.changes.rename(node, newName),
     )
     if (intent === undefined) return
-    const isBag = intent.kind === 'put' && intent.content.from === 'bag'
+    const isBag = intent.content.from === 'bag'
     try {
       await this.settle(intent.id, { hasNewContent: !isBag })
     } catch (error) {
