@@ -177,6 +177,20 @@ describe('a file that was renamed to a backup and gets its name back', () => {
     })
   })
 
+  it('is a later change than what had its name meanwhile', async () => {
+    await start(true)
+    await move('b', BACKUP)
+    await whileSent(
+      () => move('a', 'b'),
+      async () => {
+        await move('b', 'a')
+        await move(BACKUP, 'b')
+        expect(user.outbox.intents().at(-1)).toMatchObject({ kind: 'put', name: 'b' })
+      },
+    )
+    await user.drain()
+  })
+
   it('is not sent again when nothing else happened', async () => {
     await start(false)
     await move('b', BACKUP)
