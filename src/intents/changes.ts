@@ -2,7 +2,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { isHiddenAtLast, lastMarks, toEffects } from './effects.ts'
 import type { Intent, PutIntent } from './intent.ts'
-import { orderOf } from './rules.ts'
+import { isUnproven, orderOf } from './rules.ts'
 
 /** What a set of intents changes in any listing. */
 export interface Changes {
@@ -26,18 +26,46 @@ export function readIntents(intents: readonly Intent[]): Changes {
   const marks = lastMarks(toEffects(intents))
   const isHiddenAfter = (put: ConfirmedPut): boolean =>
     (marks.hides.get(put.bagId) ?? '') > orderOf(put)
+  const isSentAgain = findSentAgain(intents)
   return {
     hidden: new Set([...marks.hides.keys()].filter((bagId) => isHiddenAtLast(marks, bagId))),
     pending: live.filter((put) => !isConfirmed(put)),
     made: live
       .filter(isConfirmed)
-      .filter((put) => !isHiddenAfter(put))
+      .filter((put) => !isHiddenAfter(put) && !isSentAgain(put))
       .map(toRecord),
   }
 }
 
 function isConfirmed(put: PutIntent): put is ConfirmedPut {
   return put.phase === 'confirmed' && put.bagId !== undefined
+}
+
+/**
+ * Tells the puts whose bag a later one may have stored anew. That sends the same content under the same name, and the
+ * bag did not show when it was made. What took the bag away in between leaves it once its id is given again.
+ */
+function findSentAgain(intents: readonly Intent[]): (put: ConfirmedPut) => boolean {
+  const unproven = new Map<string, PutIntent[]>()
+  for (const put of intents.filter(isUnproven)) {
+    const key = keyOf(put)
+    if (key === undefined) continue
+    const others = unproven.get(key)
+    if (others === undefined) unproven.set(key, [put])
+    else others.push(put)
+  }
+  return (put) => {
+    if (unproven.size === 0) return false
+    const others = unproven.get(keyOf(put) ?? '') ?? []
+    return others.some(
+      (other) => orderOf(other) > orderOf(put) && other.namesakes?.includes(put.bagId) === false,
+    )
+  }
+}
+
+/** Of content and name; none where the content is not known yet. */
+function keyOf({ name, content }: PutIntent): string | undefined {
+  return content.from === 'staged' ? `${content.sha256}/${name}` : undefined
 }
 
 /** The record that the listing is going to have for a confirmed put. */

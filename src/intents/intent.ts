@@ -118,7 +118,7 @@ export interface PutIntent extends IntentBase {
   readonly changes?: FolderChanges
   /** When the last upload was begun: its answer may be lost, so the listing is asked before another. */
   readonly sentAtMs?: number
-  /** Bags of this name that were listed before, to recognise ours when an answer is lost. */
+  /** Bags that showed under this name before, to recognise ours when an answer is lost. */
   readonly namesakes?: readonly BagId[]
   /** The new bag, once the service answered; proven to be there once the put is `confirmed`. */
   readonly bagId?: BagId

@@ -61,6 +61,11 @@ export function wasSent(intent: Intent): boolean {
   return intent.kind === 'put' && intent.phase !== 'held' && intent.sentAtMs !== undefined
 }
 
+/** True while the service may have the content of a put and nothing has proven that. */
+export function isUnproven(intent: Intent): intent is PutIntent {
+  return intent.kind === 'put' && intent.phase === 'waiting' && intent.sentAtMs !== undefined
+}
+
 /** True once content that moved is stored at its new place, or is there no more. */
 export function isStored(all: KnownPuts, moved: MovedTo): boolean {
   const intent = latestOf(all, moved.id)

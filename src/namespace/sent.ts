@@ -1,5 +1,6 @@
 import type { BagId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
+import { isUnproven } from '../intents/rules.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { ListingIndex } from './listing-index.ts'
 
@@ -9,11 +10,9 @@ import type { ListingIndex } from './listing-index.ts'
  * itself.
  */
 export function findSentBags(index: ListingIndex, intents: readonly Intent[]): readonly BagId[] {
-  return intents.flatMap((intent) =>
-    intent.kind === 'put' && intent.phase === 'waiting' && intent.sentAtMs !== undefined
-      ? recordsLike(index, intent).map(({ bagId }) => bagId)
-      : [],
-  )
+  return intents
+    .filter(isUnproven)
+    .flatMap((put) => recordsLike(index, put).map(({ bagId }) => bagId))
 }
 
 function recordsLike(index: ListingIndex, put: PutIntent): readonly BagRecord[] {

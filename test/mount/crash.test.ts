@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { deferred } from '../../src/domain/deferred.ts'
 import {
   checkLoad,
   CrashRun,
@@ -114,6 +116,22 @@ describe.runIf(canMount())('a drive that is killed', () => {
     expect(await crashAtAll([TOGGLE])).toBeGreaterThan(40)
   }, 400_000)
 
+  it.each([
+    ['was answered', ['off', 'on'], 'upload.answered:2'],
+    ['was answered, and older changes have left its bag', ['off', 'on'], 'update.written:5'],
+    [
+      'was answered once more, and older changes have left its bag',
+      ['off', 'on', 'off'],
+      'update.written:9',
+    ],
+  ])(
+    'shows content that comes back once when its upload %s',
+    async (_, contents, point) => {
+      await killWhileToggled(contents, point)
+    },
+    120_000,
+  )
+
   it('brings nothing back while finished changes are forgotten', async () => {
     const kills = [3, 24, 48, 70].map((nth) => ({
       title: `killed when ${nth} were forgotten`,
@@ -135,6 +153,60 @@ describe.runIf(canMount())('a drive that is killed', () => {
     expect(await runAll(runs, 3)).toEqual([])
   }, 200_000)
 })
+
+/**
+ * The content of a file changes and comes back, the last time while the bag that comes back is being deleted. The next
+ * mount has the listing of before for a while, and can send nothing until it has forgotten the older changes.
+ */
+async function killWhileToggled(contents: readonly string[], point: string): Promise<void> {
+  const run = await CrashRun.start({ doc: 'on' })
+  const { proxy } = run.service
+  try {
+    await (await run.mount('through')).leave()
+    const drive = await run.mount('through', point)
+    const mayDelete = deferred()
+    proxy.add({
+      match: { method: 'DELETE' },
+      ...{ skip: contents.length - 2, times: 1, fault: { before: () => mayDelete.promise } },
+    })
+    const write = (content: string): Promise<string> => drive.sh(`/usr/bin/printf ${content} > doc`)
+    for (const content of contents.slice(0, -1)) await write(content)
+    const last = contents.at(-1) ?? ''
+    const isCut = expect(write(last)).rejects.toThrow()
+    const added = (): number => drive.log.match(/step=add\.written/g)?.length ?? 0
+    await expect.poll(added, { timeout: 20_000 }).toBe(contents.length)
+    mayDelete.resolve()
+    await isCut
+    await drive.ended(20_000)
+    expect(drive.process.signalCode).toBe('SIGKILL')
+    await drive.kill()
+    const older = run.intentFiles().slice(0, -1)
+    expect(older).toHaveLength(contents.length - 1)
+
+    const mayList = deferred()
+    proxy.add({ match: { path: /files_list/ }, fault: { before: () => mayList.promise } })
+    const maySend = deferred()
+    proxy.add({ match: { method: 'POST' }, fault: { before: () => maySend.promise } })
+    const again = await run.mount('through', undefined, '--listing-ttl', '100ms')
+    expect(await filesOf(again.path)).toEqual({ doc: last })
+    mayList.resolve()
+    const { requests } = proxy
+    const listings = (): number =>
+      requests.filter(({ path, isOver }) => isOver && path.endsWith('/files_list')).length
+    let forgotten = Infinity
+    // A file is gone a moment before the drive forgets its change: the second listing from then on was asked for later.
+    while (listings() < forgotten + 2) {
+      expect(await filesOf(again.path)).toEqual({ doc: last })
+      if (!older.some((path) => existsSync(path))) forgotten = Math.min(forgotten, listings())
+    }
+    maySend.resolve()
+    await end(again)
+    expect(run.unfinished()).toEqual([])
+    expect(await run.service.contents()).toEqual({ doc: last })
+  } finally {
+    await run.end()
+  }
+}
 
 /** Prints the names that are gone for certain; what is superseded is forgotten at once, so the kill may come early. */
 const REMOVE_EACH = `for i in $(seq 24); do

@@ -141,12 +141,19 @@ export class CrashRun {
     )
   }
 
-  /** Names of the intents in the state directory that are not carried out. */
-  unfinished(): readonly string[] {
+  /** The files of the intents in the state directory, oldest first; for a drive that is not running. */
+  intentFiles(): readonly string[] {
     const files = readdirSync(join(this.dir, 'state'), { recursive: true, encoding: 'utf8' })
     return files
       .filter((path) => path.endsWith('/intent.json'))
-      .map((path) => parseIntent(readFileSync(join(this.dir, 'state', path), 'utf8')))
+      .map((path) => join(this.dir, 'state', path))
+      .sort()
+  }
+
+  /** Names of the intents in the state directory that are not carried out. */
+  unfinished(): readonly string[] {
+    return this.intentFiles()
+      .map((path) => parseIntent(readFileSync(path, 'utf8')))
       .filter((intent) => intent.phase === 'held' || isToSend(intent))
       .map(({ name }) => name)
   }

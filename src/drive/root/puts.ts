@@ -3,7 +3,7 @@ import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { Base } from '../../intents/base.ts'
 import { newPut } from '../../intents/builders.ts'
 import type { DeleteIntent, PutIntent } from '../../intents/intent.ts'
-import { deletedBags, orderOf } from '../../intents/rules.ts'
+import { orderOf } from '../../intents/rules.ts'
 import { covers, isUnsentDelete, withDeletes } from '../../intents/replacing.ts'
 import { ofPut, type Replaced } from '../../intents/transitions.ts'
 import type { Durability, Outbox } from '../../outbox/outbox.ts'
@@ -121,16 +121,16 @@ export class Puts {
   }
 
   /**
-   * Bags that are listed under a name, to recognise ours when an answer is lost. One that was deleted from here is none:
-   * what is stored now may be given its id.
+   * Bags that show under a name, to recognise ours when an answer is lost. One that a change of here takes away shows no
+   * more and is none: what is stored now may be given its id.
    */
   namesakesOf(name: string): readonly BagId[] {
     const { entries, outbox } = this.#deps
-    const gone = deletedBags(outbox.intents())
-    return entries
-      .recordsOfUpload({ name, isFolder: true })
-      .map((record) => record.bagId)
-      .filter((bagId) => !gone.has(bagId) || entries.shows(bagId))
+    const listed = entries.recordsOfUpload({ name, isFolder: true }).map(({ bagId }) => bagId)
+    const stored = outbox
+      .named(name)
+      .flatMap((intent) => (intent.kind === 'put' ? (intent.bagId ?? []) : []))
+    return [...new Set([...listed, ...stored])].filter((bagId) => entries.shows(bagId))
   }
 
   #withDeletes(base: Base, deletes: readonly DeleteIntent[]): Replaced {

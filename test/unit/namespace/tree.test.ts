@@ -213,8 +213,30 @@ describe('an upload that nobody knows to have arrived', () => {
   })
 
   test('hides no bag once another put is known to have made it', () => {
-    const made = put(1, 'a', { phase: 'confirmed', bagId: bag(1) })
+    const other = { content: { from: 'staged', length: 1, sha256: 'another' } } as const
+    const made = put(1, 'a', { phase: 'confirmed', bagId: bag(1), ...other })
     const tree = treeOf([record(bag(1), 'a')], [made, put(2, 'a', sent)])
+    expect(tree.size).toBe(2)
+  })
+
+  const listings = [[record(bag(1), 'a')], []]
+  const made = put(1, 'a', { phase: 'confirmed', bagId: bag(1) })
+
+  test.each(listings)('stands for an older bag of the same content that did not show', (...all) => {
+    const tree = treeOf(all, [made, put(2, 'a', sent)])
+    expect(shownIn(tree)).toEqual(new Map([['a', `put ${intentId(2)}`]]))
+  })
+
+  test.each(listings)(
+    'hides no bag of the same content that showed, or has another name',
+    (...all) => {
+      expect(treeOf(all, [made, put(2, 'a', { ...sent, namesakes: [bag(1)] })]).size).toBe(2)
+      expect(treeOf(all, [made, put(2, 'b', sent)]).size).toBe(2)
+    },
+  )
+
+  test('hides no bag that was stored after it', () => {
+    const tree = treeOf([], [put(1, 'a', sent), put(2, 'a', { phase: 'confirmed', bagId: bag(1) })])
     expect(tree.size).toBe(2)
   })
 })
