@@ -1,7 +1,7 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { BagTime, Intent, PutIntent } from '../intents/intent.ts'
-import { claimsOfBefore, deletedBags, isAllOf, isStored } from '../intents/rules.ts'
+import { claimsOfBefore, deletedBags, isAllOf, isStored, orderOf } from '../intents/rules.ts'
 import { inheriting, withoutClaim, type Legacy } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
@@ -92,7 +92,7 @@ export class Handover {
     return put.replaces.filter((bagId) => {
       if (!areDeleted.has(bagId)) return false
       const given = puts.filter((other) => other.bagId === bagId)
-      if (given.some(({ id }) => id >= put.id)) return false
+      if (given.some((other) => orderOf(other) >= orderOf(put))) return false
       return given.length > 0 || isLate || (index?.recordsOf(bagId).length ?? 0) > 0
     })
   }

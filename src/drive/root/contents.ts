@@ -120,7 +120,7 @@ export class Contents {
       const bagId = latest?.kind === 'put' ? latest.bagId : undefined
       const isGone = systemErrorCode(error) === 'ENOENT'
       if (isGone && bagId !== undefined) await this.#deps.cache.copyTo(bagId, path)
-      // Unlinked or replaced before it was sent: who has it open has the only copy.
+      // Unlinked or replaced before it was sent: the open file has the only copy.
       else if (isGone && opened !== undefined) await copySource(opened, path)
       else throw fromFileSystem(error, 'Staged content cannot be copied')
     }

@@ -203,9 +203,7 @@ export class NameChanges {
       await this.#deps.outbox.remove(intent.id)
       return undefined
     }
-    // Ids tell the order of changes: a later one of that name must not count as made after this.
-    const isLater = this.#deps.outbox.named(name).some(({ id }) => id > intent.id)
-    if (isLater || this.#deps.uploader.isRunning(intent.id) || wasSent(intent)) {
+    if (this.#deps.uploader.isRunning(intent.id) || wasSent(intent)) {
       return this.#putAgain(intent, name, replaced)
     }
     const { puts } = this.#deps

@@ -79,7 +79,8 @@ export class Puts {
     durability: Durability,
   ): Promise<PutIntent | undefined> {
     const base = this.#withDeletes(replaced, this.#unsentDeletes(name))
-    const change = ofPut((latest) => ({ ...moved(latest, base), ...this.#placing(id) }))
+    const named = { ...this.#placing(id), namesakes: this.namesakesOf(name) }
+    const change = ofPut((latest) => ({ ...moved(latest, base), ...named }))
     const updated = await this.#deps.outbox.update(id, change, durability)
     if (updated?.kind !== 'put') return undefined
     await this.#dropMerged(updated)

@@ -32,6 +32,31 @@ describe('an upload of content that another name of the same file has', () => {
     await user.drive.release(handle)
   }
 
+  it('leaves that name in view while it is sent, also when it was saved by a temporary file', async () => {
+    await service.upload('doc', 'same')
+    const [older] = await service.list()
+    await service.upload('doc', 'newer')
+    await user.listing.refreshNow()
+    const marked = `doc (${fileNameOf(toBagId(older?.bag_id ?? '')).slice(0, 8)})`
+    const { handle } = await user.drive.create(ROOT, '.doc.swp', 0o644)
+    await finish(handle, 'same')
+    const begun = deferred()
+    const maySend = deferred()
+    const before = (): Promise<void> => {
+      begun.resolve()
+      return maySend.promise
+    }
+    service.proxy.add({ match: { method: 'POST' }, fault: { before } })
+    const saved = user.drive.rename(ROOT, '.doc.swp', ROOT, 'doc')
+    await begun.promise
+    await user.listing.refreshNow()
+    expect(await user.tree()).toEqual({ doc: 'same', [marked]: 'same' })
+    maySend.resolve()
+    await saved
+    await user.drain()
+    expect(await service.contents()).toEqual({ doc: 'same' })
+  })
+
   it('takes that name away only if it gets its bag, also when no listing has that yet', async () => {
     const { handle } = await user.drive.create(ROOT, 'doc', 0o644)
     await finish(handle, 'same')
