@@ -120,10 +120,11 @@ export function deleted(
   return withoutFailure(withDeleted(done, gone))
 }
 
-/** Some of the bags that an intent takes the place of are deleted. */
+/** Some of the bags that an intent takes the place of are deleted; what it has left meanwhile is none of them. */
 export function withDeleted<Kind extends Intent>(intent: Kind, gone: readonly BagTime[]): Kind {
-  const { deleted: before = [] } = intent
-  const isNew = ({ bagId }: BagTime): boolean => before.every((each) => each.bagId !== bagId)
+  const { deleted: before = [], replaces } = intent
+  const isNew = ({ bagId }: BagTime): boolean =>
+    replaces.includes(bagId) && before.every((each) => each.bagId !== bagId)
   const all = [...before, ...gone.filter(isNew)]
   return all.length === 0 ? intent : { ...intent, deleted: all }
 }

@@ -1,8 +1,8 @@
-import type { BagId } from '../domain/ids.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
-import { bagsToDelete, isNeeded, readerOf } from '../intents/rules.ts'
+import { bagsToDelete, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
 import { inheriting } from '../intents/transitions.ts'
-import type { KeyedLock } from '../domain/keyed-lock.ts'
+import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { KnownListing, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
 
@@ -14,6 +14,9 @@ export class BagDeletes {
   readonly #deps: UploaderDeps
   readonly #settings: UploaderSettings
   readonly #names: KeyedLock<string>
+  readonly #deleting = new KeyedLock<BagId>()
+  /** When a deletion ended, however it did. */
+  readonly #endedAtMs = new Map<BagId, number>()
 
   /** `names` are locked by name at the service: no upload under a name runs while a bag of it is deleted. */
   constructor(deps: UploaderDeps, settings: UploaderSettings, names: KeyedLock<string>) {
@@ -42,11 +45,42 @@ export class BagDeletes {
       this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
       return false
     }
+    return this.#deleting.run(bagId, () => this.#send(bagId, deleter.id, signal))
+  }
+
+  /** Content that was stored meanwhile and given the id of the bag has made the deleter leave it. */
+  async #send(bagId: BagId, deleter: IntentId, signal: AbortSignal): Promise<boolean> {
+    const { service, outbox, log } = this.#deps
+    if (outbox.get(deleter)?.replaces.includes(bagId) !== true) return false
     this.#step('delete.begin')
-    await this.#deps.service.deleteBag(bagId, { signal })
+    try {
+      await service.deleteBag(bagId, { signal })
+    } finally {
+      this.#note(bagId)
+    }
     this.#step('delete.answered')
-    this.#deps.log.info({ bagId }, 'Deleted a bag.')
+    log.info({ bagId }, 'Deleted a bag.')
     return true
+  }
+
+  /**
+   * True when this machine deleted a bag since then, or may have: an upload that was under way at that time may have been
+   * given the id of the bag before it went. Waits for a deletion that is under way.
+   */
+  async wasDeleted(bagId: BagId, sinceMs: number): Promise<boolean> {
+    await this.#deleting.run(bagId, () => Promise.resolve())
+    return (this.#endedAtMs.get(bagId) ?? -Infinity) >= sinceMs
+  }
+
+  /** Keeps what an upload can still ask for. */
+  #note(bagId: BagId): void {
+    const { outbox, clock } = this.#deps
+    const sent = outbox.intents().filter(isUnproven)
+    const oldestMs = Math.min(...sent.map(({ sentAtMs = 0 }) => sentAtMs))
+    for (const [each, atMs] of this.#endedAtMs) {
+      if (atMs < oldestMs) this.#endedAtMs.delete(each)
+    }
+    this.#endedAtMs.set(bagId, clock.now())
   }
 
   /** A put that gets its content from a bag, and did not mean to take it away, deletes it once that content is stored. */

@@ -96,7 +96,10 @@ export class CarryOut {
   async prove(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
     if (!isAnswered(put)) return put
     this.#step('proof.begin')
-    if (await lookForBag(this.#deps, put, put.bagId, signal)) return this.#confirm(put, put.bagId)
+    if (await lookForBag(this.#deps, put, put.bagId, signal)) {
+      const latest = await this.#confirm(put, put.bagId)
+      return isTaken(latest) ? latest : undefined
+    }
     await this.#updatePut(put, disproven)
     return undefined
   }
@@ -116,7 +119,10 @@ export class CarryOut {
     const found = attempt.mayHaveArrived
       ? await findSent(this.#deps, this.#settings, put, attempt.signal)
       : undefined
-    if (found !== undefined) return this.#confirm(put, found)
+    if (found !== undefined) {
+      const latest = await this.#confirm(put, found)
+      if (isTaken(latest)) return latest
+    }
     const { signal } = attempt
     if (put.content.from === 'staged') {
       await refuseWithoutRoom(this.#deps, put, { length: put.content.length, signal })
@@ -179,7 +185,10 @@ export class CarryOut {
     const found = attempt.mayHaveArrived
       ? await findSent(this.#deps, this.#settings, put, attempt.signal)
       : undefined
-    if (found !== undefined) return this.#confirm(put, found)
+    if (found !== undefined) {
+      const latest = await this.#confirm(put, found)
+      if (isTaken(latest)) return latest
+    }
     return this.#packFolder(await this.#updatePut(put, unpacked), attempt)
   }
 
@@ -239,10 +248,17 @@ export class CarryOut {
     return this.#updatePut(put, (latest) => answered(latest, bagId, clock.now()))
   }
 
+  /** Answers the put to be sent again when this machine deleted the bag while it was given: content was toggled. */
   async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
-    const { content } = put
-    await this.#handover.dropClaims(put, bagId)
+    return this.#handover.give(put, bagId, async () => {
+      const isGone = await this.#bags.wasDeleted(bagId, put.sentAtMs ?? 0)
+      return isGone ? this.#updatePut(put, disproven) : this.#writeConfirmed(put, bagId)
+    })
+  }
+
+  #writeConfirmed(put: PutIntent, bagId: BagId): Promise<PutIntent> {
     return this.#updatePut(put, (latest) => {
+      const { content } = put
       if (content.from === 'staged') {
         const { length, sha256 } = content
         const { isFolder, mode, mtimeMs } = latest
@@ -330,8 +346,7 @@ export class CarryOut {
   /** Asks one listing for a put whose answer was lost; true when it is there, and confirmed. */
   async confirmFound(put: PutIntent, signal: AbortSignal): Promise<boolean> {
     const found = await findSent(this.#deps, { listingLagMs: 0 }, put, signal)
-    if (found !== undefined) await this.#confirm(put, found)
-    return found !== undefined
+    return found !== undefined && isTaken(await this.#confirm(put, found))
   }
 
   /** See `Handover.run`. */

@@ -12,6 +12,8 @@ export class Handover {
   readonly #settings: UploaderSettings
   /** By both intents of a handover: in a chain of three, the second must not go while the first hands on to it. */
   readonly #handing = new KeyedLock<IntentId>()
+  /** Puts that are about to be given a bag, until that is written down. */
+  readonly #receiving = new Set<{ readonly put: PutIntent; readonly bagId: BagId }>()
 
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
     this.#deps = deps
@@ -36,9 +38,20 @@ export class Handover {
 
   /**
    * Equal content can be given the id of a bag that other changes take away: they meant what was there before. None
-   * of them means the bag any more when this resolves, also where one has just handed it on.
+   * of them means the bag any more while `write` writes down that the put has it, also where one has just handed it on.
    */
-  async dropClaims(put: PutIntent, given: BagId): Promise<void> {
+  async give<Result>(put: PutIntent, bagId: BagId, write: () => Promise<Result>): Promise<Result> {
+    const receiving = { put, bagId }
+    this.#receiving.add(receiving)
+    try {
+      await this.#dropClaims(put, bagId)
+      return await write()
+    } finally {
+      this.#receiving.delete(receiving)
+    }
+  }
+
+  async #dropClaims(put: PutIntent, given: BagId): Promise<void> {
     const { outbox, log } = this.#deps
     for (;;) {
       const [claim] = claimsOfBefore(outbox, put, given)
@@ -61,7 +74,7 @@ export class Handover {
     const { outbox } = this.#deps
     const own = put.bagId === undefined ? [] : [put.bagId]
     const left = put.replacedAreDeleted === true ? this.#stillToHide(put) : put.replaces
-    const bags = [...left, ...own]
+    const bags = [...left, ...own].filter((bagId) => !this.#isOfLater(bagId, put))
     const puts = put.supersedes.filter((id) => outbox.get(id) !== undefined)
     const known = outbox.get(successor)
     if (known === undefined) throw new DriveError('interrupted', 'The change was taken back.')
@@ -78,6 +91,17 @@ export class Handover {
       this.#settings,
     )
     if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')
+  }
+
+  /** True for a bag that content of later has been given, which was stored again with the same id. */
+  #isOfLater(bagId: BagId, put: PutIntent): boolean {
+    const having = this.#deps.outbox
+      .intents()
+      .filter((other) => other.kind === 'put' && other.bagId === bagId)
+    const receiving = [...this.#receiving].filter((each) => each.bagId === bagId)
+    return [...having, ...receiving.map((each) => each.put)].some(
+      (other) => orderOf(other) > orderOf(put),
+    )
   }
 
   /**

@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest'
+import { deferred } from '../../../src/domain/deferred.ts'
+import { toBagId } from '../../../src/domain/ids.ts'
+import { withoutClaim } from '../../../src/intents/transitions.ts'
+import { openWorkshop } from './workshop.ts'
+
+const DURABILITY = { durable: false }
+const stop = new AbortController().signal
+
+it('a bag that later content was given stays when an older put of it is handed over', async () => {
+  const shop = await openWorkshop()
+  const bagId = await shop.given('doc', 'same')
+  const stored = { bagId, phase: 'confirmed', confirmedAtMs: Date.now() } as const
+  const older = await shop.put('doc', 'same', stored)
+  await shop.put('doc', 'same', { ...stored, replacedAreDeleted: true })
+  await shop.delete('doc~', [], { supersedes: [older] })
+  expect(await shop.uploader.drain(stop)).toEqual([])
+  expect(shop.outbox.get(older)).toBeUndefined()
+  expect(await shop.service.contents()).toEqual({ doc: 'same' })
+})
+
+it('a bag that a delete has left meanwhile stays', async () => {
+  const shop = await openWorkshop()
+  const first = await shop.given('first', '1')
+  // No listing has it yet, so nothing shows it.
+  const second = toBagId(await shop.service.upload('second', '2'))
+  const id = await shop.delete('first', [first, second])
+  const begun = deferred()
+  const mayGo = deferred()
+  const before = (): Promise<void> => {
+    begun.resolve()
+    return mayGo.promise
+  }
+  shop.service.proxy.add({ match: { method: 'DELETE' }, times: 1, fault: { before } })
+  const drained = shop.uploader.drain(stop)
+  await begun.promise
+  await shop.outbox.update(id, (latest) => withoutClaim(latest, second), DURABILITY)
+  mayGo.resolve()
+  expect(await drained).toEqual([])
+  expect(await shop.service.contents()).toEqual({ second: '2' })
+})
