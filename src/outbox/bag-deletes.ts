@@ -65,11 +65,13 @@ export class BagDeletes {
 
   /**
    * True when this machine deleted a bag since then, or may have: an upload that was under way at that time may have been
-   * given the id of the bag before it went. Waits for a deletion that is under way.
+   * given the id of the bag before it went. Waits for a deletion that is under way. It is told once, so that a clock that
+   * is set back cannot make an upload begin again for ever.
    */
   async wasDeleted(bagId: BagId, sinceMs: number): Promise<boolean> {
     await this.#deleting.run(bagId, () => Promise.resolve())
-    return (this.#endedAtMs.get(bagId) ?? -Infinity) >= sinceMs
+    const endedAtMs = this.#endedAtMs.get(bagId) ?? -Infinity
+    return endedAtMs >= sinceMs && this.#endedAtMs.delete(bagId)
   }
 
   /** Keeps what an upload can still ask for. */
