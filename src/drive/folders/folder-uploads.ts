@@ -112,10 +112,11 @@ export class FolderUploads implements FolderPort {
   /** A kill may have come between the confirmation of a zip and the next round of later changes. */
   async #recovered(put: PutIntent): Promise<Intent | undefined> {
     const { bagId, changes, phase } = put
-    if (phase !== 'confirmed' || bagId === undefined || changes?.packed === undefined) return put
+    if (phase !== 'confirmed' || bagId === undefined || changes === undefined) return put
     const { outbox } = this.#deps
     const { operations } = await readJournal(join(outbox.directory(put.id), 'journal.jsonl'))
-    const { packed } = changes
+    // A folder whose stored zip got another name was not packed.
+    const { start, packed = start } = changes
     if (operations.length <= packed) return put
     const zip = { bagId, packed, deleted: put.deleted ?? [], forgetBeforeMs: 0 }
     return outbox.update(
