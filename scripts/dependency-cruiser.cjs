@@ -83,6 +83,17 @@ module.exports = {
       from: { path: '^src/local-service/' },
       to: { path: '^src/service/', pathNot: '^src/service/wire\\.ts$' },
     },
+    {
+      // Else a short command loads the libraries of all.
+      name: 'commands-are-loaded-when-named',
+      severity: 'error',
+      from: { path: '^src/(main|cli/program)\\.ts$' },
+      to: {
+        path: '^src/',
+        pathNot: '^src/(config/env|cli/(context|errors|output|version))\\.ts$',
+        dynamic: false,
+      },
+    },
     ...Object.entries(doors).map(([name, folder]) => ({
       name: `one-door-for-${name.replace(/\W/g, '-')}`,
       severity: 'error',

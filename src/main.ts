@@ -8,7 +8,8 @@ try {
   const environment = takeEnvironment()
   // All the rest is loaded here, so that a failure of that is put into words, too.
   const { createProgram } = await import('./cli/program.ts')
-  await createProgram({ output, environment }).parseAsync()
+  const program = await createProgram({ output, environment }, process.argv.slice(2))
+  await program.parseAsync()
 } catch (error) {
   const { text, exitCode } = toFailure(error)
   if (text !== '') output.note(text)

@@ -5,7 +5,6 @@ import { systemClock } from '../domain/clock.ts'
 import { isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { StorageService } from '../service/storage-service.ts'
-import { createHttpService } from '../service/http-service.ts'
 import type { CommandContext } from './context.ts'
 import { createLogger } from './logging.ts'
 import { listenForStop } from './signals.ts'
@@ -68,6 +67,8 @@ export async function withAccount<T>(
       secrets: [token],
     },
   )
+  // The HTTP client takes long to load, and commands that only read options need it not.
+  const { createHttpService } = await import('../service/http-service.ts')
   const service = createHttpService({ log, clock: systemClock }, { baseUrl: url, token })
   const signals = listenForStop()
   try {

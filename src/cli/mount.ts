@@ -5,7 +5,6 @@ import type { MountFlags, MountOption } from '../config/options.ts'
 import { asOptionParser } from './account.ts'
 import type { CommandContext } from './context.ts'
 import { mountInBackground } from './mount-background.ts'
-import { mountHere } from './mount-here.ts'
 import type { MountJob } from './mount-job.ts'
 import { planMount } from './plan-mount.ts'
 import type { Output } from './output.ts'
@@ -36,6 +35,8 @@ function toCommanderOption(option: MountOption): Option {
 }
 
 async function stay(output: Output, job: MountJob): Promise<void> {
+  // All of the drive: a mount in the background loads it in its own process.
+  const { mountHere } = await import('./mount-here.ts')
   await mountHere(output, job, {
     onReady: () => {
       output.note(`Mounted at ${job.drive.mountpoint}. Ctrl-C unmounts.`)
