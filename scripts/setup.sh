@@ -103,7 +103,7 @@ install_modules() {
 build() {
   stamp=dist/.built
   if [ ! -e "$stamp" ] || [ ! -e dist/main.js ] ||
-    [ -n "$(find src package-lock.json tsconfig.json -newer "$stamp" | head -n 1)" ]; then
+    [ -n "$(find src scripts/build.js package-lock.json -newer "$stamp" | head -n 1)" ]; then
     say 'building'
     rm -rf dist
     mkdir dist

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { DriveError } from '../domain/errors.ts'
 import type { CommandFailure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
@@ -30,10 +29,11 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
   const { stateDir, mountpoint } = job.drive
   const { path: logPath, file } = await openMountLog(stateDir, mountpoint)
   try {
+    const [, program = ''] = process.argv
     const child = spawn(
       process.execPath,
       // The mountpoint shows in the list of processes.
-      [...HEAP_ARGUMENTS, ...process.execArgv, mainPath(), DRIVE_PROCESS_COMMAND, mountpoint],
+      [...HEAP_ARGUMENTS, ...process.execArgv, program, DRIVE_PROCESS_COMMAND, mountpoint],
       {
         detached: true,
         cwd: '/',
@@ -47,10 +47,6 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
   } finally {
     await file.close()
   }
-}
-
-function mainPath(): string {
-  return fileURLToPath(new URL('../main.js', import.meta.url))
 }
 
 function hearReport(child: ChildProcess, job: MountJob, logPath: string): Promise<MountReport> {

@@ -1,7 +1,12 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 
-/** The version in package.json, which lies two directories above this file in src and in dist. */
+/** Seen from the built program, and from this file. */
+const PLACES = ['../package.json', '../../package.json']
+
+/** The version in package.json. */
 export function readVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { readonly version: string }).version
+  const places = PLACES.map((place) => new URL(place, import.meta.url))
+  const found = places.find((place) => existsSync(place))
+  if (found === undefined) throw new Error('There is no package.json beside the program.')
+  return (JSON.parse(readFileSync(found, 'utf8')) as { readonly version: string }).version
 }

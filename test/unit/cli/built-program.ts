@@ -28,10 +28,8 @@ export class BuiltProgram {
 
   static async build(): Promise<BuiltProgram> {
     const directory = await mkdtemp(join(tmpdir(), 'bagfs-built-'))
-    const tsc = resolve('node_modules/typescript/bin/tsc')
-    const args = [tsc, '-p', 'tsconfig.json', '--outDir', join(directory, 'dist')]
-    // Types are checked by `npm run types`; this build only has to emit.
-    await promisify(execFile)(process.execPath, [...args, '--noCheck'])
+    const args = ['scripts/build.js', join(directory, 'dist')]
+    await promisify(execFile)(process.execPath, args)
     await copyFile('package.json', join(directory, 'package.json'))
     await symlink(resolve('node_modules'), join(directory, 'node_modules'))
     return new BuiltProgram(directory)

@@ -455,7 +455,7 @@ test.each([
 
 test('where too few files may be open, one sentence says so', async () => {
   const main = join(program.directory, 'dist/main.js')
-  const command = 'ulimit -n 40; exec "$@"'
+  const command = 'ulimit -n 25; exec "$@"'
   const child = spawn('bash', ['-c', command, 'bash', process.execPath, main, 'status'])
   const said: Buffer[] = []
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
