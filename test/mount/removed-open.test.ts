@@ -43,6 +43,16 @@ describe.runIf(canMount())('a folder with an open file that was removed from it'
     expect(await open?.close()).toBe('ok None')
     await expect.poll(() => drive.sh('rmdir G; ls')).toBe('')
   })
+
+  it('goes into another folder, and the program goes on with it', async () => {
+    await drive.sh('mkdir G; mv F G/F')
+    expect(await open?.writeAt(6, ' and after')).toBe('ok 10')
+    expect(await open?.sync()).toBe('ok None')
+    expect(await open?.truncate(10)).toBe('ok None')
+    expect(await open?.read()).toBe('before and')
+    expect(await open?.close()).toBe('ok None')
+    await expect.poll(() => drive.sh('rmdir G/F G; ls')).toBe('')
+  })
 })
 
 describe.runIf(canMount())('a file that was opened before it was stored', () => {

@@ -70,37 +70,57 @@ export class FolderFiles {
   }
 
   async openArchived({ archive, node }: ArchivedContent): Promise<Source> {
-    const bag = this.#deps.folder.baseBag
+    const bag = this.#deps.folder.bagOf(archive)
     if (bag === undefined) throw new DriveError('stale', 'The folder of this file is gone.')
     return openLeaf(archive, node, bag, this.#deps.inflated)
   }
 
   /** Staged content of a file that may be changed now: a copy, where the content is to stay as it is. */
   async stage(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
+    return this.#deps.inTurn(async () =>
+      this.#pathOf(item) === undefined
+        ? this.#stageNameless(item, options)
+        : this.#stageNamed(item, options),
+    )
+  }
+
+  async #stageNamed(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
     const { contents, changes, room } = this.#deps
-    return this.#deps.inTurn(async () => {
-      if (item.content.from === 'archive' && this.#pathOf(item) !== undefined) {
-        await room.check(options.empty ? -item.content.node.member.compressedSize : 0)
-      }
-      await changes.begin()
-      const { content } = item
-      if (content.from === 'local' && !staysAsItIs(content, options)) {
-        const staged = contents.stagedOf(item, content)
-        if (this.#pathOf(item) === undefined) content.isClosed = false
-        contents.keepClosed(content)
-        return staged
-      }
-      if (!options.empty && contents.isDiskShort) throw localDiskFull('Content cannot be copied')
-      const copy = contents.make(item.mode)
-      // What no name leads to will never be sent.
-      if (this.#pathOf(item) === undefined) copy.room.giveBack()
-      if (!options.empty) await this.#copyInto(item, copy.staged)
-      copy.before = contents.keptFor(content)
-      item.content = copy
-      room.recountIfShort()
-      if (content.from === 'local') content.closeStaged()
-      return copy.staged
-    })
+    if (item.content.from === 'archive') {
+      await room.check(options.empty ? -item.content.node.member.compressedSize : 0)
+    }
+    await changes.begin()
+    const { content } = item
+    if (content.from === 'local' && !staysAsItIs(content, options)) {
+      const staged = contents.stagedOf(item, content)
+      contents.keepClosed(content)
+      return staged
+    }
+    if (!options.empty && contents.isDiskShort) throw localDiskFull('Content cannot be copied')
+    const staged = await this.#copied(item, contents.make(item.mode), options)
+    room.recountIfShort()
+    return staged
+  }
+
+  /** What no name leads to is never stored: it is no change of its folder, which may be gone. */
+  async #stageNameless(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
+    const { contents } = this.#deps
+    const { content } = item
+    if (content.from === 'local' && !content.isPinned) return contents.stagedOf(item, content)
+    return this.#copied(item, await contents.makeNameless(item.mode), options)
+  }
+
+  async #copied(
+    item: FileItem,
+    copy: LocalContent & { staged: StagedFile },
+    options: { readonly empty: boolean },
+  ): Promise<StagedFile> {
+    const { content } = item
+    if (!options.empty) await this.#copyInto(item, copy.staged)
+    copy.before = this.#deps.contents.keptFor(content)
+    item.content = copy
+    if (content.from === 'local') content.closeStaged()
+    return copy.staged
   }
 
   async #copyInto(item: FileItem, target: StagedFile): Promise<void> {
@@ -188,7 +208,7 @@ export class FolderFiles {
     const { changes, contents } = this.#deps
     const { staged } = content
     const isNew = staged !== undefined && (isDirty || !content.journaled)
-    if (isNew) await changes.begin()
+    if (isNew && this.#pathOf(item) !== undefined) await changes.begin()
     const path = this.#pathOf(item)
     if (path === undefined || item.content !== content) return
     if (isNew) {
@@ -215,22 +235,19 @@ export class FolderFiles {
       if (item.handles === 0) await this.#closeItem(item)
       else if (wasWritable && !isHalf(item)) await this.persist(item, { closes: true })
     } finally {
-      this.#deps.folder.closeOldReaders()
+      this.#deps.folder.closeOldZips()
     }
   }
 
   async #closeItem(item: FileItem): Promise<void> {
-    const { content } = item
-    if (content.from !== 'local') return
-    if (isHalf(item)) {
-      await this.#takeBackHalf(item, content)
-      if (content.before !== undefined) return
+    if (this.#pathOf(item) !== undefined) {
+      if (item.content.from === 'local' && isHalf(item))
+        await this.#takeBackHalf(item, item.content)
+      else await this.persist(item, { closes: true })
     }
-    const isThere = this.#pathOf(item) !== undefined
-    if (isThere) await this.persist(item, { closes: true })
     if (item.handles > 0) return
-    content.closeStaged()
-    if (!isThere) this.discard(item)
+    if (item.content.from === 'local') item.content.closeStaged()
+    if (this.#pathOf(item) === undefined) this.discard(item)
   }
 
   /** As on a full local disk: a new file is not kept, an old one is as it was. */

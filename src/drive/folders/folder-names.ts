@@ -17,6 +17,7 @@ import {
   type FileItem,
   type Item,
 } from './items.ts'
+import type { LocalContent } from './item-content.ts'
 import type { TreeEntry } from './journal.ts'
 import type { LocalContents } from './local-contents.ts'
 import { lookForLinks, refuseLeavingLinks } from './leaving-links.ts'
@@ -191,20 +192,25 @@ export class FolderNames {
   async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
     if (changesNothing(item, changes)) return
     await this.#deps.inTurn(async () => {
-      await this.#deps.room.check()
-      await this.#deps.changes.begin()
       const mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
       const mtimeMs = changes.mtimeMs ?? item.mtimeMs
-      const local = item.type === 'file' && item.content.from === 'local' ? item.content : undefined
-      const path = pathOfItem(item, this.#deps.folder.top)
-      if (local?.journaled !== false && path !== undefined && path !== '') {
-        this.#deps.changes.append({ op: 'attributes', path, mode, mtimeMs })
-      }
+      await this.#noteAttributes(item, { mode, mtimeMs })
       item.mode = mode
       item.mtimeMs = mtimeMs
-      const staged = local?.staged
+      const staged = localContentOf(item)?.staged
       if (staged !== undefined && changes.mtimeMs !== undefined) staged.mtimeMs = changes.mtimeMs
     })
+  }
+
+  /** What no name leads to is never stored, and its folder may be gone. */
+  async #noteAttributes(item: Item, attributes: { mode: number; mtimeMs: number }): Promise<void> {
+    const { changes, folder, room } = this.#deps
+    const path = pathOfItem(item, folder.top)
+    if (path === undefined) return
+    await room.check()
+    await changes.begin()
+    if (localContentOf(item)?.journaled === false || path === '') return
+    changes.append({ op: 'attributes', path, ...attributes })
   }
 
   /** A rename must find in the journal what it renames. */
@@ -285,6 +291,10 @@ export class FolderNames {
     if (path === undefined) throw new DriveError('not-found', 'This file is gone.')
     return path
   }
+}
+
+function localContentOf(item: Item): LocalContent | undefined {
+  return item.type === 'file' && item.content.from === 'local' ? item.content : undefined
 }
 
 /** A mode that is set again, or the time of the last read, is no reason to store the folder again. */

@@ -14,7 +14,7 @@ export interface FolderDeps {
   readonly limits: ArchiveLimits
   readonly nextNode: () => NodeId
   /** Told of each item, so that it is found by its id. */
-  readonly register: (item: Item, folder: Folder) => void
+  readonly register: (item: Item) => void
   readonly unregister: (item: Item) => void
 }
 
@@ -36,7 +36,7 @@ export class Folder {
   readonly #deps: FolderDeps
   #base: OpenZip | undefined
   /** Zips of before that open files still read. */
-  readonly #oldReaders: BagReader[] = []
+  readonly #oldZips: OpenZip[] = []
   /** Open files of this folder. */
   openFiles = 0
 
@@ -66,6 +66,12 @@ export class Folder {
     return this.#base?.archive
   }
 
+  /** The bag of a zip that is open; undefined for others. */
+  bagOf(archive: Archive): BagId | undefined {
+    if (this.#base?.archive === archive) return this.#base.bagId
+    return this.#oldZips.find((zip) => zip.archive === archive)?.bagId
+  }
+
   /** Reads the tree of a bag, which the folder shows from now on; undefined for a folder made here. */
   async load(bagId: BagId | undefined): Promise<void> {
     this.forgetTree()
@@ -85,8 +91,8 @@ export class Folder {
     const old = this.#base
     this.#base = base
     remap(base.archive)
-    if (old !== undefined) this.#oldReaders.push(old.reader)
-    this.closeOldReaders()
+    if (old !== undefined) this.#oldZips.push(old)
+    this.closeOldZips()
   }
 
   /** Reads the tree of a bag; the caller closes its reader. */
@@ -140,7 +146,7 @@ export class Folder {
     const { name, mode, mtimeMs } = node
     const base = { id: this.#deps.nextNode(), parent, name, mode, mtimeMs }
     const item = itemOf(base, node, archive)
-    this.#deps.register(item, this)
+    this.#deps.register(item)
     return item
   }
 
@@ -148,7 +154,7 @@ export class Folder {
   add(directory: DirectoryItem, children: Map<string, Item>, item: Item): void {
     item.parent = directory
     children.set(item.name, item)
-    this.#deps.register(item, this)
+    this.#deps.register(item)
   }
 
   nextNode(): NodeId {
@@ -170,17 +176,17 @@ export class Folder {
     for (const item of this.top.children?.values() ?? []) item.parent = undefined
   }
 
-  closeOldReaders(): void {
+  closeOldZips(): void {
     if (this.openFiles > 0) return
-    for (const reader of this.#oldReaders.splice(0)) reader.close()
+    for (const { reader } of this.#oldZips.splice(0)) reader.close()
   }
 
   /** Open files can be read to their end; all else is let go of. */
   close(): void {
-    if (this.#base !== undefined) this.#oldReaders.push(this.#base.reader)
+    if (this.#base !== undefined) this.#oldZips.push(this.#base)
     this.#base = undefined
     this.forgetTree()
-    this.closeOldReaders()
+    this.closeOldZips()
   }
 }
 

@@ -4,6 +4,7 @@ import { DriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import { copySparse } from '../../zip/sparse-file.ts'
 import { syncDirectory } from '../../disk/sync.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
 import type { Room, RoomGroup } from '../space/room.ts'
 import { StagedFile } from '../tree/staged-file.ts'
 import type { ChangeLog } from './change-log.ts'
@@ -13,6 +14,7 @@ import type { Operation } from './journal.ts'
 import { Undo } from './undo.ts'
 
 interface LocalContentsDeps {
+  readonly outbox: Pick<Outbox, 'createDraft' | 'discardDraft'>
   readonly changes: ChangeLog
   /** What the folder takes of the account. */
   readonly room: RoomGroup
@@ -39,6 +41,22 @@ export class LocalContents {
     const content = new LocalContent(this.#deps.changes.newFile(), this.#deps.room.room())
     const staged = this.#open(content.path, mode, content.room, () => content.undo)
     return Object.assign(content, { staged })
+  }
+
+  /**
+   * Empty content of a file that no name leads to, whose folder may be gone. It goes with its last user, or with
+   * this process.
+   */
+  async makeNameless(mode: number): Promise<LocalContent & { staged: StagedFile }> {
+    const { outbox, room } = this.#deps
+    const { id, path } = outbox.createDraft()
+    try {
+      const content = new LocalContent({ file: '', path }, room.room())
+      content.room.giveBack()
+      return Object.assign(content, { staged: this.#open(path, mode, content.room) })
+    } finally {
+      await outbox.discardDraft(id)
+    }
   }
 
   /** Content that an earlier change left in the journal; it takes no room before `count`. */

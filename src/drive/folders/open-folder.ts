@@ -100,6 +100,7 @@ export class OpenFolder {
     this.room = new FolderRoom({ ...deps, folder: this.folder, intentId })
     const { room } = this
     this.#contents = new LocalContents({
+      outbox: deps.outbox,
       changes: this.changes,
       room: room.group,
       clock: deps.clock,

@@ -53,8 +53,8 @@ export class OpenFolders {
   readonly #settings: DriveSettings
   /** By the node of their top; `detach` removes. */
   readonly #open = new Map<NodeId, OpenFolder>()
-  /** Items by id; a folder takes its items out when it lets go of them. */
-  readonly #items = new Map<NodeId, { readonly item: Item; readonly folder: Folder }>()
+  /** Items by id. A folder takes its items out when it lets go of them; what is open without a name is in none. */
+  readonly #items = new Map<NodeId, Place>()
 
   readonly #turns = new KeyedLock<Folder>()
 
@@ -97,7 +97,7 @@ export class OpenFolders {
         turns: this.#turns,
         limits: { maxTreeBytes: MAX_TREE_BYTES },
         nextNode: () => this.#deps.nodes.allocate(),
-        register: (item, folder) => this.#items.set(item.id, { item, folder }),
+        register: (item) => this.#items.set(item.id, { item, open }),
         unregister: (item) => this.#items.delete(item.id),
         begin: (at, shown, base, id) => this.#begin(at, shown, base, id),
       },
@@ -116,17 +116,11 @@ export class OpenFolders {
   /** As `placeOf`, for what is loaded; undefined where something is to be waited for. */
   placeNow(id: NodeId): Place | undefined {
     const top = this.topNode(id)
-    if (top === undefined) return this.#placeOfItem(id)
+    if (top === undefined) return this.#items.get(id)
     if (top.name !== undefined) this.#deps.entries.resolve(top.name)
     const open = this.#open.get(id)
     if (open === undefined || !open.isReady || open.isOutdated) return undefined
     return { open, item: open.folder.top }
-  }
-
-  #placeOfItem(id: NodeId): Place | undefined {
-    const found = this.#items.get(id)
-    const open = found === undefined ? undefined : this.#open.get(found.folder.node.id)
-    return found === undefined || open === undefined ? undefined : { open, item: found.item }
   }
 
   /** Rejects `not-found` for what is in no folder any more. */
@@ -136,7 +130,7 @@ export class OpenFolders {
       const open = await this.folderOf(top)
       return { open, item: open.folder.top }
     }
-    const place = this.#placeOfItem(id)
+    const place = this.#items.get(id)
     if (place === undefined) throw new DriveError('not-found', 'This file is gone.')
     return place
   }
@@ -156,7 +150,7 @@ export class OpenFolders {
 
   /** The node of the folder that something is in, or that it is; undefined for all others. */
   topOf(id: NodeId): NodeId | undefined {
-    return this.#items.get(id)?.folder.node.id ?? this.topNode(id)?.id
+    return this.#items.get(id)?.open.folder.node.id ?? this.topNode(id)?.id
   }
 
   /** Runs a task while nothing else changes these folders. */

@@ -59,7 +59,7 @@ export class TreeCopy {
   release(): void {
     for (const content of this.#pinned.splice(0)) content.unpin()
     this.#open.folder.openFiles -= 1
-    this.#open.folder.closeOldReaders()
+    this.#open.folder.closeOldZips()
   }
 }
 

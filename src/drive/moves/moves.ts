@@ -17,6 +17,7 @@ import { ROOT, type FileNode } from '../tree/nodes.ts'
 import type { RootHome } from '../root/root-home.ts'
 import { RootOpenFile } from '../root/root-open-file.ts'
 import { ItemSource } from './folder-source.ts'
+import { LeftBehindFile } from './left-behind.ts'
 import { RootFileSource, RootFolderSource, type RootSourceDeps } from './root-sources.ts'
 import type { MoveSource, OpenPath } from './source.ts'
 import { MovesToRoot, type ToRootDeps } from './to-root.ts'
@@ -191,6 +192,7 @@ export class Moves {
         )
       } catch (error) {
         log.error({ path, error: String(error) }, 'An open file stays at its old place.')
+        open.moveTo(id, new LeftBehindFile(this.#deps.clock, open.file(id), error))
       }
     }
   }

@@ -1,9 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { DriveError } from '../../../src/domain/errors.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../../src/local-service/server.ts'
+import { FolderHome } from '../../../src/drive/folders/folder-home.ts'
+import { RootHome } from '../../../src/drive/root/root-home.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 
@@ -61,6 +64,29 @@ describe('a file that is written while it moves', () => {
     const tree = await user.tree()
     expect(Object.entries(tree).filter(([, content]) => content !== null)).toEqual([[end, all]])
   })
+
+  it.each(['A/log', 'B/log', 'log'])(
+    'is told to its writer when it cannot follow to %s',
+    async (to) => {
+      const from = to === 'A/log' ? 'B/log' : 'A/log'
+      const { parent, name } = await user.parent(from)
+      const { handle } = await user.drive.create(parent, name, 0o644)
+      await user.drive.write(handle, Buffer.from('before'), 0)
+      const home = to === 'log' ? RootHome : FolderHome
+      const failing = vi.spyOn(home.prototype, 'open')
+      failing.mockRejectedValueOnce(new DriveError('timed-out', 'It does not open.'))
+      const target = await user.parent(to)
+      await user.drive.rename(parent, name, target.parent, target.name)
+      failing.mockRestore()
+      const write = async () => user.drive.write(handle, Buffer.from('after'), 0)
+      await expect(write()).rejects.toMatchObject({ code: 'local-io' })
+      await expect(user.drive.truncateOpen(handle, 1)).rejects.toMatchObject({ code: 'local-io' })
+      expect(await user.readAll(handle)).toBe('before')
+      await user.drive.flush(handle)
+      await user.drive.release(handle)
+      expect(await user.read(to)).toBe('before')
+    },
+  )
 
   it('goes to a folder all the same when it is stored meanwhile', async () => {
     const names = Array.from({ length: 40 }, (_, index) => `file ${index}`)
