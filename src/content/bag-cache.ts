@@ -201,9 +201,10 @@ export class BagCache {
     return this.#copies.sumOf(this.#use(bagId), options)
   }
 
-  /** See `BagCopies.confirm`. */
-  confirm(bagId: BagId, signal: AbortSignal): Promise<void> {
-    return this.#copies.confirm(this.#use(bagId), signal)
+  /** See `BagCopies.confirm`; rejects `corrupt` also when the reader has bytes that turned out to be wrong. */
+  async confirm(reader: BagReader, options: CopyOptions = {}): Promise<void> {
+    await this.#copies.confirm(this.#use(reader.bagId), options)
+    reader.check()
   }
 
   /**

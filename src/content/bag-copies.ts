@@ -84,23 +84,29 @@ export class BagCopies {
   }
 
   /**
-   * Resolves when what is read of a bag may take its place. Then its length is known, or all of its
-   * content came twice the same. Rejects when it did not.
+   * Resolves when what is read of a bag may take its place. Then its length is known, or all of its content came
+   * twice the same, or has the sum of what was written here. Rejects when it did not.
    */
-  async confirm(bag: Bag, signal: AbortSignal): Promise<void> {
-    if (this.#isTold(bag, bag.length)) return
-    await this.#compare(bag, await this.sumOf(bag, { signal }), signal)
+  async confirm(bag: Bag, options: CopyOptions): Promise<void> {
+    const sha256 = this.#deps.facts.get(bag.bagId)?.sha256
+    // What is complete was compared with the sum when it came; parts of it were not.
+    const isKnown = sha256 === undefined ? this.#isTold(bag, bag.length) : bag.isComplete
+    if (isKnown || this.#isListed(bag, bag.length)) return
+    const sum = await this.sumOf(bag, options)
+    if (sha256 === undefined) await this.#compare(bag, sum, options.signal)
+    else if (sum.sha256 !== sha256) throw bag.contradicted()
   }
 
   /** True when something else than the content itself tells its length. */
-  #isTold({ bagId }: Bag, length: number | undefined): boolean {
-    const { facts, listedSizes } = this.#deps
-    const known = facts.get(bagId)
+  #isTold(bag: Bag, length: number | undefined): boolean {
+    const known = this.#deps.facts.get(bag.bagId)
     if (known?.sha256 !== undefined) return true
-    if (length === undefined) return false
-    return (
-      (known?.isCertain === true && known.length === length) || listedSizes(bagId).includes(length)
-    )
+    const isCertain = known?.isCertain === true && known.length === length
+    return (length !== undefined && isCertain) || this.#isListed(bag, length)
+  }
+
+  #isListed({ bagId }: Bag, length: number | undefined): boolean {
+    return length !== undefined && this.#deps.listedSizes(bagId).includes(length)
   }
 
   /** Asks for the content once more; rejects when that is not the same. */

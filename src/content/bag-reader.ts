@@ -102,6 +102,12 @@ export class BagReader {
     return count
   }
 
+  /** Throws `corrupt` when it was given bytes that have since turned out to be wrong. */
+  check(): void {
+    this.#checkOpen()
+    this.#bag.check(this.#claim)
+  }
+
   /** What came so far is to be found by a later process, however this one ends. */
   keep(): void {
     this.#checkOpen()

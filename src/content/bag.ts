@@ -137,6 +137,11 @@ export class Bag {
     return this.#content.file.readNow(buffer, position, length)
   }
 
+  /** Throws `corrupt` when the reader holds bytes that have since turned out to be wrong. */
+  check(claim: Claim): void {
+    claim.check(this.#content.generation)
+  }
+
   /** True when all bytes from `start` to `end` are here, as a reader may have them. */
   holds(claim: Claim, start: number, end: number): boolean {
     return this.#give(claim, end - start, start) === end - start

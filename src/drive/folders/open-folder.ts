@@ -233,7 +233,7 @@ export class OpenFolder {
     options: PackOptions,
     gone: OpenZip | undefined,
   ): Promise<PackedChanges | undefined> {
-    if (gone === undefined) await this.#confirmBase(options.signal)
+    if (gone === undefined) await this.confirmBase(options)
     const taken = await this.#inTurn(() => this.#take())
     if (taken === undefined) return undefined
     const { snapshot, operations, put } = taken
@@ -259,7 +259,7 @@ export class OpenFolder {
   get #hasBase(): boolean {
     const { id } = this.changes
     const put = id === undefined ? undefined : this.#deps.outbox.get(id)
-    return put?.kind === 'put' && put.changes?.base !== undefined
+    return put?.kind !== 'put' || put.changes?.base !== undefined
   }
 
   /** What is to be packed; undefined when there is nothing to send. */
@@ -278,12 +278,12 @@ export class OpenFolder {
     return undefined
   }
 
-  /** The zip takes the place of its base: what the tree was made from has to be that. */
-  async #confirmBase(signal: AbortSignal): Promise<void> {
-    const { baseBag, node } = this.folder
+  /** Something made of the tree takes the place of its base: what the tree was made from has to be that. */
+  async confirmBase(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const { base, node } = this.folder
     try {
       if (this.#isMisread) throw new DriveError('corrupt', 'Its zip was another one before.')
-      if (baseBag !== undefined && this.#hasBase) await this.#deps.cache.confirm(baseBag, signal)
+      if (base !== undefined && this.#hasBase) await this.#deps.cache.confirm(base.reader, options)
     } catch (error) {
       if (!isDriveError(error, 'corrupt')) throw error
       this.#isMisread = true

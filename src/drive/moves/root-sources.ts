@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncFile } from '../../disk/sync.ts'
-import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import { DriveError, fromFileSystem, isDriveError } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { BagFacts } from '../../domain/record.ts'
 import type { MovedTo } from '../../intents/intent.ts'
@@ -119,6 +119,16 @@ export class RootFolderSource extends ItemSource {
   override check(place: NewPlace | undefined): void {
     this.#deps.changes.refuseShared(this.#node)
     super.check(place)
+  }
+
+  /** Its bag goes as a whole, with all of it that was not read. What is gone already is not lost by that. */
+  override async copyTo(dir: string): Promise<void> {
+    try {
+      await this.folder.confirmBase()
+    } catch (error) {
+      if (!isDriveError(error, 'gone')) throw error
+    }
+    await super.copyTo(dir)
   }
 
   override async finish(): Promise<readonly TreeEntry[]> {

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
-import type { Fault } from './fake-downloads.ts'
+import type { BagReader } from '../../../src/content/bag-reader.ts'
+import type { Fault, Setup } from './fake-downloads.ts'
 
 afterEach(cleanUp)
 
@@ -245,5 +246,82 @@ describe('a body without a length that ends before the listed one', () => {
     await readSome(cache.open(A), 0, 100_000)
     await cache.close()
     expect((await reopen()).stats()).toMatchObject({ bytes: 0, bags: 0 })
+  })
+})
+
+describe('what takes the place of content that has not the listed size', () => {
+  const content = noiseOf(SIZE)
+  const wrongAt = (position: number): Buffer => {
+    const wrong = Buffer.from(content)
+    wrong.writeUInt8(wrong.readUInt8(position) ^ 1, position)
+    return wrong
+  }
+  /** A reader that has the two ends of the content, and what is listed is wrong. */
+  const readEnds = async (
+    { cache, service }: Pick<Setup, 'cache' | 'service'>,
+    bytes: Uint8Array,
+  ): Promise<BagReader> => {
+    service.contents.set(A, bytes)
+    service.listed.set(A, [SIZE + 5])
+    const reader = cache.open(A)
+    service.closeGate(200_000)
+    await readSome(reader, 0, 10)
+    await vi.waitFor(() => {
+      expect(service.requests.at(-1)?.sent).toBe(200_000)
+    })
+    return reader
+  }
+
+  it.each([
+    ['that is here', 100_000],
+    ['that is not here yet', 250_000],
+  ])('is confirmed by all of it: not when a byte %s comes another time', async (_what, at) => {
+    const setup = await setUp({ chunkBytes: 1000 })
+    const reader = await readEnds(setup, wrongAt(at))
+    const { service, cache } = setup
+    // The download that is under way ends, and the next brings what is stored.
+    service.openGate()
+    await readAll(reader)
+    service.contents.set(A, content)
+    await expect(cache.confirm(reader)).rejects.toMatchObject({ code: 'corrupt' })
+  })
+
+  it('is confirmed when all of it comes twice the same, of which little was here', async () => {
+    const setup = await setUp({ chunkBytes: 1000 })
+    const reader = await readEnds(setup, content)
+    setup.service.openGate()
+    await setup.cache.confirm(reader)
+    expect(setup.facts.get(A)).toEqual({ length: SIZE, isCertain: true })
+  })
+
+  it('is confirmed for no reader that has bytes of other content that came before', async () => {
+    const { cache, service, log } = await setUp({ etag: '"one"' })
+    service.contents.set(A, content)
+    service.faults.push({ cutAfter: 100_000 }, { etag: '"two"' })
+    const reader = cache.open(A)
+    await readSome(reader, 0, 10)
+    await vi.waitFor(() => {
+      expect(log.lines.map(({ message }) => message).join()).toContain('starting over')
+    })
+    const later = cache.open(A)
+    await readAll(later)
+    await cache.confirm(later)
+    await expect(cache.confirm(reader)).rejects.toMatchObject({ code: 'corrupt' })
+  })
+
+  it('is compared with the sum of what was written here, where only parts of it are here', async () => {
+    const { cache, service, facts } = await setUp({ chunkBytes: 1000 })
+    facts.learn(A, { length: SIZE, sha256: sha256(content) })
+    service.listed.set(A, [50])
+    service.contents.set(A, wrongAt(250_000))
+    service.closeGate(200_000)
+    const reader = cache.open(A)
+    await readSome(reader, 0, 10)
+    service.openGate()
+    await expect(cache.confirm(reader)).rejects.toMatchObject({ code: 'corrupt' })
+    service.contents.set(A, content)
+    const again = cache.open(A)
+    await readAll(again)
+    await cache.confirm(again)
   })
 })
