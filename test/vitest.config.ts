@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-/** What comes in the end may take its time on a machine that is busy. */
-const expect = { poll: { timeout: 15_000 } }
+/** What comes in the end may take its time on a machine that is busy: this and all limits are against hanging only. */
+const expect = { poll: { timeout: 120_000 } }
 
 /**
  * A shell that a test starts runs no start-up file of whoever runs the tests. Bash takes the socket that Node gives it
@@ -9,10 +9,9 @@ const expect = { poll: { timeout: 15_000 } }
  */
 const env = { BASH_ENV: '', SHLVL: '1' }
 
-/** Two files at a time, before the mount tests. */
-const beforeMounts = { maxWorkers: 2, sequence: { groupOrder: 0 } }
+/** Two files at a time, of mounts too. */
+const twoAtATime = { maxWorkers: 2 }
 
-/** Mount tests share the kernel and two cores, so their files run one after the other, and alone. */
 export default defineConfig({
   test: {
     projects: [
@@ -21,10 +20,11 @@ export default defineConfig({
           name: 'unit',
           expect,
           env,
-          ...beforeMounts,
+          ...twoAtATime,
+          sequence: { groupOrder: 0 },
           include: ['test/unit/**/*.test.ts'],
           setupFiles: ['test/support/properties.ts'],
-          testTimeout: 20_000,
+          testTimeout: 120_000,
         },
       },
       {
@@ -32,7 +32,8 @@ export default defineConfig({
           name: 'model',
           expect,
           env,
-          ...beforeMounts,
+          ...twoAtATime,
+          sequence: { groupOrder: 0 },
           include: ['test/model/**/*.test.ts'],
         },
       },
@@ -41,11 +42,11 @@ export default defineConfig({
           name: 'mount',
           expect,
           env,
-          include: ['test/mount/**/*.test.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          fileParallelism: false,
+          ...twoAtATime,
           sequence: { groupOrder: 1 },
+          include: ['test/mount/**/*.test.ts'],
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
         },
       },
     ],

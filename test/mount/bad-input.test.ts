@@ -157,7 +157,7 @@ describe.runIf(canMount())('a service that will not do', () => {
       remove()
     }
     await bench.service.upload('b.txt', 'b\n')
-    await expect.poll(() => drive.sh('ls'), { timeout: 20_000 }).toBe('a.txt\nb.txt\n')
+    await expect.poll(() => drive.sh('ls')).toBe('a.txt\nb.txt\n')
   })
 })
 

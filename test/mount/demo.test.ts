@@ -6,14 +6,19 @@ import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
+import { HANGING_MS } from '../support/mounted-drive.ts'
 
-const SOON = { timeout: 20_000, interval: 2 }
+const OFTEN = { interval: 2 }
 
 let dir: string
 let demo: ChildProcess
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'bagfs-demo-'))
-  demo = spawn(process.execPath, [resolve('dist/main.js'), 'demo'], { cwd: dir, stdio: 'ignore' })
+  demo = spawn(process.execPath, [resolve('dist/main.js'), 'demo'], {
+    cwd: dir,
+    env: { ...process.env, XDG_RUNTIME_DIR: dir },
+    stdio: 'ignore',
+  })
 })
 afterEach(() => {
   demo.kill('SIGKILL')
@@ -22,15 +27,15 @@ afterEach(() => {
 })
 
 const ended = async (): Promise<void> => {
-  if (demo.exitCode === null) await once(demo, 'exit', { signal: AbortSignal.timeout(20_000) })
+  if (demo.exitCode === null) await once(demo, 'exit', { signal: AbortSignal.timeout(HANGING_MS) })
 }
 
 const isMounted = (): boolean => readFileSync('/proc/self/mounts', 'utf8').includes(`${dir}/drive`)
 
 describe.runIf(canMount())('the drive of npm start', () => {
   it('has samples, and Ctrl-C leaves nothing behind', async () => {
-    await expect.poll(isMounted, SOON).toBe(true)
-    await expect.poll(() => existsSync(join(dir, 'drive/Welcome.txt')), SOON).toBe(true)
+    await expect.poll(isMounted, OFTEN).toBe(true)
+    await expect.poll(() => existsSync(join(dir, 'drive/Welcome.txt')), OFTEN).toBe(true)
     demo.kill('SIGINT')
     await ended()
     expect(demo.exitCode).toBe(0)
@@ -40,7 +45,7 @@ describe.runIf(canMount())('the drive of npm start', () => {
   it.each(['drive', '.bagfs-demo', '.bagfs-demo/samples', '.bagfs-demo/state'])(
     'is stopped by Ctrl-C while it starts, and leaves nothing behind (once there is %s)',
     async (made) => {
-      await expect.poll(() => existsSync(join(dir, made)), SOON).toBe(true)
+      await expect.poll(() => existsSync(join(dir, made)), OFTEN).toBe(true)
       demo.kill('SIGINT')
       await ended()
       expect(isMounted()).toBe(false)
@@ -49,7 +54,7 @@ describe.runIf(canMount())('the drive of npm start', () => {
   )
 
   it('leaves nothing behind however often Ctrl-C is pressed', async () => {
-    await expect.poll(isMounted, SOON).toBe(true)
+    await expect.poll(isMounted, OFTEN).toBe(true)
     while (demo.exitCode === null && demo.signalCode === null) {
       demo.kill('SIGINT')
       // Without a pause it would have nothing else to do than to hear of signals.

@@ -6,8 +6,6 @@ import { canMount, canMountSmallDisk } from '../support/fuse.ts'
 import { Bench, type BenchOptions, type MountedDrive } from '../support/mounted-drive.ts'
 
 const MEBIBYTE = 2 ** 20
-/** An upload whose answer was lost is looked for in the listing for a while before it is made again. */
-const ARRIVAL = { timeout: 45_000, interval: 200 }
 const UPLOAD = { method: 'POST', path: /upload/ }
 const DOWNLOAD = { path: /download/ }
 
@@ -63,9 +61,7 @@ describe.runIf(canMount())('a download that goes wrong', () => {
       await drive.sh('cat read.txt')
       for (const id of [read, lost]) await bench.service.delete(id)
       await drive.sh('mv read.txt kept.txt')
-      await expect
-        .poll(() => bench.service.contents(), ARRIVAL)
-        .toEqual({ 'kept.txt': 'read before\n' })
+      await expect.poll(() => bench.service.contents()).toEqual({ 'kept.txt': 'read before\n' })
       if (args.length === 0) {
         const { stderr } = await drive.fails('mv unread.txt other.txt')
         expect(stderr).toContain('No such file or directory')
@@ -74,7 +70,7 @@ describe.runIf(canMount())('a download that goes wrong', () => {
       }
       await drive.sh('mv unread.txt other.txt')
       await expect
-        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state other.txt'), ARRIVAL)
+        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state other.txt'))
         .toBe(
           'failed: Its content is gone at the service, so it cannot be stored under another name (waits for you)',
         )
@@ -121,7 +117,7 @@ describe.runIf(canMount())('a download that goes wrong', () => {
     remove()
     expect(await drive.sh('cat other.txt; stat -c %s file.bin')).toBe('other\n300000\n')
     // The first reader after a service that lied may be told that the content changed.
-    await expect.poll(() => drive.sh('cat file.bin | wc -c || true'), ARRIVAL).toBe('300000\n')
+    await expect.poll(() => drive.sh('cat file.bin | wc -c || true')).toBe('300000\n')
   })
 
   it.each([-1_000, 1_000])(
@@ -137,7 +133,7 @@ describe.runIf(canMount())('a download that goes wrong', () => {
       expect((await drive.fails('cat ours.bin')).stderr).toContain('Input/output error')
       remove()
       await expect
-        .poll(() => drive.sh('sha256sum < ours.bin || true'), ARRIVAL)
+        .poll(() => drive.sh('sha256sum < ours.bin || true'))
         .toBe(`${sumOf(content)}  -\n`)
     },
   )
@@ -205,10 +201,10 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
     const expectArrival = async (heal: () => unknown): Promise<void> => {
       expect(await drive.sh('sha256sum < new.bin')).toBe(`${sumOf(content)}  -\n`)
       await heal()
-      await expect.poll(() => bench.service.list(), ARRIVAL).toHaveLength(1)
+      await expect.poll(() => bench.service.list()).toHaveLength(1)
       expect(sumOf(await bench.service.contentOf('new.bin'))).toBe(sumOf(content))
       await expect
-        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'), ARRIVAL)
+        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'))
         .toBe('stored')
     }
 
@@ -241,12 +237,12 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
       proxy.add({ fault: { answer: { status: 401, headers, body } } })
       await copy(/Permission denied/)
       await expect
-        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'), ARRIVAL)
+        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'))
         .toMatch(/^failed: .*The token has expired.* \(will be tried again\)$/)
       expect((await drive.fails('cat old.txt')).stderr).toContain('Permission denied')
       expect(await drive.sh('ls')).toBe('new.bin\nold.txt\n')
       proxy.clear()
-      await expect.poll(() => drive.sh('cat old.txt'), ARRIVAL).toBe('old\n')
+      await expect.poll(() => drive.sh('cat old.txt')).toBe('old\n')
       await bench.service.delete((await bench.service.list())[0]?.bag_id ?? '')
       await expectArrival(() => undefined)
     })
@@ -272,13 +268,13 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
       bench.service.proxy.add({ match: UPLOAD, fault: { answer: { status: 422, headers, body } } })
       await copy(/Input\/output error/)
       await expect
-        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'), ARRIVAL)
+        .poll(() => drive.sh('getfattr --only-values -n user.bagfs.state new.bin'))
         .toMatch(/^failed: .*No such names here.* \(waits for you\)$/)
       expect(await drive.sh('sha256sum < new.bin')).toBe(`${sumOf(content)}  -\n`)
       await drive.sh('rm new.bin')
       expect(await drive.sh('ls')).toBe('')
       await expect
-        .poll(async () => [await drive.sh('ls'), outboxEntries(bench.stateDir)], ARRIVAL)
+        .poll(async () => [await drive.sh('ls'), outboxEntries(bench.stateDir)])
         .toEqual(['', []])
     })
   },

@@ -47,7 +47,7 @@ async function sync(drive: MountedDrive): Promise<number | undefined> {
 }
 
 async function untilSynced(drive: MountedDrive): Promise<void> {
-  await expect.poll(() => sync(drive), { timeout: 20_000 }).toBe(0)
+  await expect.poll(() => sync(drive)).toBe(0)
 }
 
 /** Another machine stores the folder f: x, w and k are large and random, the rest is at its end. */

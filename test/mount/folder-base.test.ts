@@ -63,7 +63,7 @@ describe.runIf(canMount())('a folder whose zip has not the listed size', () => {
     await expect.poll(() => drive.sh('ls F')).toBe('more\nthree\n')
     const state = (): Promise<string> =>
       drive.sh('getfattr -n user.bagfs.state --only-values F; cat .bagfs/status')
-    await expect.poll(state, { timeout: 30_000 }).toMatch(/^stored/)
+    await expect.poll(state).toMatch(/^stored/)
     expect(service.contents('F')).toHaveLength(1)
   })
 

@@ -6,7 +6,7 @@ import { execa } from 'execa'
 import { describe, expect, it } from 'vitest'
 import { deferred } from '../../src/domain/deferred.ts'
 import { canMount } from '../support/fuse.ts'
-import { MountedDrive, TestService } from '../support/mounted-drive.ts'
+import { HANGING_MS, MountedDrive, TestService } from '../support/mounted-drive.ts'
 import { PROGRAM } from '../support/service-process.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
@@ -76,6 +76,11 @@ class Run {
     await execa('bash', ['-ec', command], { cwd: join(this.dir, 'plain') })
   }
 
+  sync(drive: MountedDrive) {
+    const env = { XDG_RUNTIME_DIR: this.dir }
+    return execa(process.execPath, [PROGRAM, 'sync', drive.path], { env, reject: false })
+  }
+
   async compare(one: string, other: string): Promise<void> {
     const list = `find . -mindepth 1 -printf '%P %y %m %l\\n' | sort`
     const options = { cwd: this.dir }
@@ -96,7 +101,7 @@ class Run {
 async function died(drive: MountedDrive): Promise<boolean> {
   const { process } = drive
   if (process.exitCode === null && process.signalCode === null) {
-    await once(process, 'exit', { signal: AbortSignal.timeout(15_000) })
+    await once(process, 'exit', { signal: AbortSignal.timeout(HANGING_MS) })
   }
   return process.signalCode === 'SIGKILL'
 }
@@ -166,7 +171,7 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       run.service.proxy.add({ match, times: 1, fault: { before } })
       const drive = await run.mount('upload.answered', '--folder-settle', '1h')
       await drive.sh('echo 1 > F/one; for i in $(seq 40); do echo $i > F/sent$i; done')
-      const synced = execa(process.execPath, [PROGRAM, 'sync', drive.path], { reject: false })
+      const synced = run.sync(drive)
       await sending.promise
       await drive.sh('echo 2 > F/two')
       mayPass.resolve()
@@ -181,9 +186,9 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       await run.plain(
         'cp -a ../src F; echo 1 > F/one; for i in $(seq 40); do echo $i > F/sent$i; done; echo 2 > F/two',
       )
-      await expect.poll(() => after.sh('cat F/two').catch(String), { timeout: 20_000 }).toBe('2\n')
+      await expect.poll(() => after.sh('cat F/two').catch(String)).toBe('2\n')
       await run.compare('plain/F', 'drive/F')
-      await expect.poll(() => run.service.uploads(), { timeout: 20_000 }).toHaveLength(3)
+      await expect.poll(() => run.service.uploads()).toHaveLength(3)
       await run.compare('plain/F', 'drive/F')
       await after.leave()
       expect(run.service.uploads()).toHaveLength(3)
@@ -211,7 +216,7 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       run.service.proxy.add({ match, times: 1, fault: { at: { moment: 'sending', act } } })
       await run.plain('echo new > F/f1')
       await drive.sh('echo new > F/f1')
-      await execa(process.execPath, [PROGRAM, 'sync', drive.path], { reject: false })
+      await run.sync(drive)
       expect(await died(drive)).toBe(true)
       await drive.kill()
       expect(await run.service.list()).toEqual(stored)
@@ -274,7 +279,7 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       const writer = holdOpen(drive, 'F/log', 'new\n')
       await expect.poll(() => drive.sh('cat F/log')).toBe('old\nnew\n')
       await drive.sh('echo 2 > F/other')
-      await expect.poll(() => run.service.deletes(), { timeout: 10_000 }).toBe(1)
+      await expect.poll(() => run.service.deletes()).toBe(1)
       await unpackFolder(run.service, 'F', join(run.dir, 'unpacked'))
       expect((await execa('cat', [join(run.dir, 'unpacked/log')])).stdout).toBe('old')
       await drive.kill()
@@ -292,7 +297,7 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
     try {
       const drive = await run.mount(undefined, '--folder-settle', '1s', '--listing-ttl', '50ms')
       await drive.sh('mkdir F; echo old > F/a')
-      await expect.poll(() => run.service.uploads(), { timeout: 10_000 }).toHaveLength(1)
+      await expect.poll(() => run.service.uploads()).toHaveLength(1)
       const [record] = await run.service.list()
       const bagId = record?.bag_id ?? ''
       await run.plain('mkdir G; echo theirs > G/theirs; cd G; zip -qr ../g.zip .')

@@ -7,7 +7,6 @@ import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 
 const SLOW = 1_500
-const LONG = { timeout: 10_000 }
 
 describe.runIf(canMount())('a record whose kind is not known yet', () => {
   let bench: Bench
@@ -37,12 +36,12 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
   }
   const kindOf = (name: string): Promise<string> => drive.sh(`stat -c %F ${name}`)
   const isFolder = async (name: string): Promise<void> => {
-    await expect.poll(() => kindOf(name), LONG).toBe('directory\n')
+    await expect.poll(() => kindOf(name)).toBe('directory\n')
     expect(await drive.sh(`ls -F; ls -lF | cut -c1; ls -F ${name}`)).toContain('one.txt\nsub/\n')
     expect(await drive.sh(`cd ${name}/sub; cat two.txt ../one.txt`)).toBe('twoone')
   }
   const isFile = async (name: string): Promise<void> => {
-    await expect.poll(() => kindOf(name), LONG).toBe('regular file\n')
+    await expect.poll(() => kindOf(name)).toBe('regular file\n')
     expect(await drive.sh(`ls -F; stat -c %s ${name}; cmp ${name} ../zip`)).toBe(
       `${name}\n${zip.length}\n`,
     )
@@ -71,11 +70,10 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
       }))
     bench = await Bench.start({ extraRecords })
     const match = { method: 'GET', path: /download/ }
-    bench.service.proxy.add({ match, fault: { latencyMs: SLOW } })
-    drive = await bench.mount('--listing-ttl', '60s')
-    const began = performance.now()
+    bench.service.proxy.add({ match, fault: { silence: true } })
+    drive = await bench.mount('--listing-ttl', '60s', '--timeout', '1h')
+    // It would wait for an answer, and none comes.
     expect(await drive.sh('ls -l | wc -l')).toBe('1001\n')
-    expect(performance.now() - began).toBeLessThan(2 * SLOW)
     const probes = bench.service.proxy.requests.filter(({ path }) => match.path.test(path))
     expect(probes.length).toBeLessThan(20)
   })
@@ -116,7 +114,7 @@ print(*seen)`
     expect(bench.service.uploads()).toHaveLength(2)
   })
 
-  it('is no file to whoever changes it before its head is here', { timeout: 60_000 }, async () => {
+  it('is no file to whoever changes it before its head is here', async () => {
     const names = ['Moved', 'Written', 'Removed', 'Replaced', 'Inside']
     for (const name of names) await bench.service.upload(name, zip)
     drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '50ms')
@@ -139,7 +137,7 @@ print(*seen)`
     ])
     bench.service.proxy.clear()
     const shown = 'F/\nInside/\nOther/\nRemoved/\nReplaced/\nWritten/\nf.txt\n'
-    await expect.poll(() => drive.sh('ls -F'), LONG).toBe(shown)
+    await expect.poll(() => drive.sh('ls -F')).toBe(shown)
     expect(await drive.sh('cat */one.txt; mv Inside F/in; cat F/in/sub/two.txt')).toBe(
       `${'one'.repeat(5)}two`,
     )

@@ -256,7 +256,7 @@ async function crash({ from, to, step, args = [] }: Crash): Promise<void> {
     await execa('bash', ['-ec', GIVEN], { cwd: plain })
     const drive = await bench.mountKilledAt(step, '--folder-settle', '50ms', ...args)
     await drive.sh('cp -a ../plain/. .')
-    await expect.poll(() => bench.service.list(), { timeout: 20_000 }).toHaveLength(4)
+    await expect.poll(() => bench.service.list()).toHaveLength(4)
     await drive.fails(`mv ${from} ${to}`)
     await drive.ended()
     expect(drive.process.signalCode).toBe('SIGKILL')

@@ -4,11 +4,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 
-const SOON = { timeout: 15_000 }
 const MAKE_ZIP =
   "python3 -c \"import zipfile; z = zipfile.ZipFile('../real.zip', 'w'); z.writestr('in.txt', 'in'); z.close()\""
 
-describe.runIf(canMount())('a folder on two machines', { timeout: 90_000 }, () => {
+describe.runIf(canMount())('a folder on two machines', () => {
   let bench: Bench
   let drive: MountedDrive
   let env: Record<string, string>
@@ -29,7 +28,7 @@ describe.runIf(canMount())('a folder on two machines', { timeout: 90_000 }, () =
     if (back !== undefined) renameSync(join(bench.dir, back), bench.stateDir)
   }
   const shows = async (...names: readonly string[]): Promise<void> => {
-    await expect.poll(() => drive.sh('ls -F'), SOON).toBe(`${names.join('\n')}\n`)
+    await expect.poll(() => drive.sh('ls -F')).toBe(`${names.join('\n')}\n`)
   }
   const stored = async (): Promise<readonly string[]> =>
     (await bench.service.list()).map(({ filename }) => filename).sort()

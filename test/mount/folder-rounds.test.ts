@@ -38,10 +38,10 @@ describe.runIf(canMount())('a folder that is stored again and again', () => {
     const stopLatency = bench.service.proxy.add({ match: UPLOAD, fault: { answerLatencyMs: 500 } })
     await drive.sh('mkdir F; echo 0 > F/round')
     for (let round = 1; round <= 4; round += 1) {
-      await expect.poll(uploads, { timeout: 10_000 }).toBe(round)
+      await expect.poll(uploads).toBe(round)
       // The answer is on its way: the same changes go on to the next round.
       await drive.sh(`echo ${round} > F/round`)
-      await expect.poll(deletes, { timeout: 10_000 }).toBe(round - 1)
+      await expect.poll(deletes).toBe(round - 1)
       await lag()
       expect(await drive.sh('ls; cat F/round')).toBe(`F\n${round}\n`)
     }

@@ -9,7 +9,6 @@ import { unpackFolder } from '../support/unpacked.ts'
 
 const UPLOAD = { method: 'POST', path: /folders\/upload/ }
 const QUICK = ['--listing-ttl', '50ms', '--folder-settle', '50ms', '--listing-lag', '1s']
-const LONG = { timeout: 20_000 }
 
 const FILL_WITH_DIRECTORIES = `
 import os
@@ -51,7 +50,7 @@ describe.runIf(canMount())('a folder in trouble', () => {
     await plain('mkdir F; for i in 1 2; do seq 1 2000000 > F/long$i; done; echo old > F/a')
     await drive.sh('cp -a ../plain/F .')
     const packing = 'find ../state -name content.partial'
-    await expect.poll(() => drive.sh(packing), { ...LONG, interval: 5 }).not.toBe('')
+    await expect.poll(() => drive.sh(packing), { interval: 5 }).not.toBe('')
     const change = 'rm -r F/*; mkdir F/d; echo new > F/a; echo 1 > F/d/long1'
     await drive.sh(change)
     await plain(change)
@@ -64,7 +63,7 @@ describe.runIf(canMount())('a folder in trouble', () => {
     drive = await bench.mount(...QUICK)
     await plain('mkdir F; echo a > F/a')
     await drive.sh('cp -a ../plain/F .')
-    await expect.poll(() => bench.service.uploads(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.uploads()).toHaveLength(1)
     await drive.leave()
     drive = await bench.mount()
     const stopRefusing = bench.service.proxy.add({
@@ -85,7 +84,7 @@ describe.runIf(canMount())('a folder in trouble', () => {
     drive = await bench.mount(...QUICK)
     await plain('mkdir F; echo a > F/a')
     await drive.sh('cp -a ../plain/F .')
-    await expect.poll(() => bench.service.uploads(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.uploads()).toHaveLength(1)
     await drive.leave()
     drive = await bench.mount('--write-back', ...QUICK)
     const stop = bench.service.proxy.add({ match: UPLOAD, fault: { answer: { status: 500 } } })
@@ -102,14 +101,14 @@ describe.runIf(canMount())('a folder in trouble', () => {
   it('changed before an upload is found again whose answer was lost is stored once', async () => {
     drive = await bench.mount(...QUICK)
     await drive.sh('mkdir F; echo a > F/a')
-    await expect.poll(() => bench.service.uploads(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.uploads()).toHaveLength(1)
     bench.service.proxy.add({ match: UPLOAD, times: 1, fault: { loseAnswer: true } })
     await drive.sh('echo 1 > F/one')
-    await expect.poll(() => bench.service.uploads(), LONG).toHaveLength(2)
+    await expect.poll(() => bench.service.uploads()).toHaveLength(2)
     await drive.sh('echo 2 > F/two; rm F/one; mv F/a F/b')
     await plain('mkdir F; echo a > F/b; echo 2 > F/two')
     await compare('plain/F', 'drive/F')
-    await expect.poll(() => bench.service.uploads(), LONG).toHaveLength(3)
+    await expect.poll(() => bench.service.uploads()).toHaveLength(3)
     await drive.leave()
     expect(bench.service.uploads()).toHaveLength(3)
     expect(bench.service.deletes()).toBe(2)
@@ -119,7 +118,7 @@ describe.runIf(canMount())('a folder in trouble', () => {
   it('that another client replaces stays readable for who has a file of it open', async () => {
     drive = await bench.mount(...QUICK)
     await drive.sh('mkdir F; seq 1 200000 > F/a; echo old > F/b')
-    await expect.poll(() => bench.service.uploads(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.uploads()).toHaveLength(1)
     await drive.leave()
     drive = await bench.mount(...QUICK)
     await plain('mkdir F; echo theirs > F/a; cd F; zip -qr ../theirs.zip .')
@@ -148,7 +147,7 @@ describe.runIf(canMount())('a folder in trouble', () => {
     const { stdout } = await reader
     const lines = stdout.split('\n').reduce((sum, line) => sum + Number(line), 0)
     expect(lines).toBe(200_000)
-    await expect.poll(() => drive.sh('cat F/a; ls F'), LONG).toBe('theirs\na\n')
+    await expect.poll(() => drive.sh('cat F/a; ls F')).toBe('theirs\na\n')
     await drive.leave()
     expect((await bench.service.list()).map(({ bag_id }) => bag_id)).toEqual([id])
   })
@@ -156,7 +155,7 @@ describe.runIf(canMount())('a folder in trouble', () => {
   it('that never rests does not keep umount for ever, and nothing that was closed is lost', async () => {
     drive = await bench.mount(...QUICK)
     await drive.sh('mkdir F; echo 0 > F/log')
-    await expect.poll(() => bench.service.uploads(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.uploads()).toHaveLength(1)
     let written = ''
     const writer = execa(
       'bash',
@@ -167,9 +166,9 @@ describe.runIf(canMount())('a folder in trouble', () => {
       { cwd: bench.dir, reject: false },
     )
     writer.stdout.on('data', (text: Buffer) => (written += text.toString()))
-    await expect.poll(() => written.length, LONG).toBeGreaterThan(100)
+    await expect.poll(() => written.length).toBeGreaterThan(100)
     drive.signal('SIGTERM')
-    await drive.ended(30_000)
+    await drive.ended()
     writer.kill('SIGKILL')
     const last = Number((await writer).stdout.trim().split('\n').at(-1))
     drive = await bench.mount()

@@ -9,7 +9,6 @@ import { OpenFile } from '../support/open-file.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
 const QUICK = ['--folder-settle', '50ms', '--listing-lag', '1s']
-const LONG = { timeout: 20_000, interval: 100 }
 
 describe.runIf(canMount())('a file of a folder that is being written', () => {
   let bench: Bench
@@ -36,17 +35,17 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
   it('is stored when the last of those who write it has closed it', async () => {
     drive = await bench.mount(...QUICK)
     await drive.sh('mkdir F; echo closed > F/old; echo a > F/other')
-    await expect.poll(stored, LONG).toBe('old:closed\nother:a')
+    await expect.poll(stored).toBe('old:closed\nother:a')
     // Each program closes its copy of the descriptor when it ends; the group has its own.
     const program = '/bin/echo 1; read <&4; /bin/echo 2'
     const groups = `exec 4<&0; (${program}) > F/slow & (${program}) 1<> F/old & wait`
     const writers = execa('bash', ['-c', groups], { cwd: drive.path })
-    await expect.poll(() => drive.sh('cat F/slow F/old'), LONG).toBe('1\n1\nosed\n')
+    await expect.poll(() => drive.sh('cat F/slow F/old')).toBe('1\n1\nosed\n')
     await drive.sh('echo b > F/other')
-    await expect.poll(stored, LONG).toBe('old:closed\nother:b')
+    await expect.poll(stored).toBe('old:closed\nother:b')
     writers.stdin.write('\n\n')
     await writers
-    await expect.poll(stored, LONG).toBe('old:1\nold:2\nold:ed\nother:b\nslow:1\nslow:2')
+    await expect.poll(stored).toBe('old:1\nold:2\nold:ed\nother:b\nslow:1\nslow:2')
     await drive.leave()
   })
 
@@ -57,13 +56,13 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
       // The program closes its copy of the descriptor when it ends; the group has its own.
       const group = 'mkdir F; exec 4<&0; (/bin/echo 1; read <&4) > F/only'
       const writer = execa('bash', ['-c', group], { cwd: drive.path, reject: false })
-      await expect.poll(() => drive.sh('cat F/only || true'), LONG).toBe('1\n')
+      await expect.poll(() => drive.sh('cat F/only || true')).toBe('1\n')
       await bench.bagfs(['sync', bench.mountpoint])
       if (how !== 'is closed') await drive.kill()
       writer.stdin.write('\n')
       await writer
       if (how !== 'is closed') drive = await bench.mount(...QUICK)
-      await expect.poll(stored, LONG).toBe('1')
+      await expect.poll(stored).toBe('1')
     },
   )
 
@@ -90,7 +89,7 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
     await drive.sh('rm w/a w/b w/c')
     await settled()
     // The account is asked every ten seconds.
-    await expect.poll(free, { timeout: 30_000 }).toBeGreaterThan(before - 1000)
+    await expect.poll(free).toBeGreaterThan(before - 1000)
     expect(await free()).toBeLessThan(before + 1000)
   })
 
@@ -140,7 +139,7 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
         await unpackFolder(bench.service, folder, unpacked).catch(() => undefined)
         return readFileSync(join(unpacked, 'other'), 'utf8')
       }
-      await expect.poll(() => storedOther().catch(String), LONG).toBe(`${other}\n`)
+      await expect.poll(() => storedOther().catch(String)).toBe(`${other}\n`)
       return readFileSync(join(unpacked, 'large'))
     }
 

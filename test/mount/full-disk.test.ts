@@ -10,7 +10,6 @@ import { fillDisk } from '../support/small-disk.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
 const MEBIBYTE = 2 ** 20
-const LONG = { timeout: 60_000, interval: 200 }
 /** Writes until nothing more goes onto the disk, with files that get smaller. */
 const FILL = `
 for size in 1000000 60000 4000 100; do
@@ -22,14 +21,12 @@ done`
 let bench: Bench
 beforeEach(async () => {
   bench = await Bench.start({ stateBytes: 24 * MEBIBYTE })
-  process.env['XDG_RUNTIME_DIR'] = bench.dir
 })
 afterEach(async () => {
   await bench.close()
 })
 
-const bagfs = (...args: readonly string[]): Promise<Outcome> =>
-  bench.bagfs(args, { env: { XDG_RUNTIME_DIR: bench.dir }, timeoutMs: 90_000 })
+const bagfs = (...args: readonly string[]): Promise<Outcome> => bench.bagfs(args)
 
 /** Sum by name of all files in the root of the drive. */
 async function sumsIn(drive: MountedDrive): Promise<Record<string, string>> {
@@ -67,7 +64,7 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
     await bench.service.proxy.up()
     expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
     expect(await sumsAtService()).toEqual(sums)
-    await expect.poll(() => drive.sh('echo new > new.txt || true; cat new.txt'), LONG).toBe('new\n')
+    await expect.poll(() => drive.sh('echo new > new.txt || true; cat new.txt')).toBe('new\n')
     expect(drive.log).not.toContain('this is a bug')
   })
 
@@ -111,7 +108,7 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
     const next = await bench.mount()
     expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
     expect(await sumsAtService()).toEqual(sums)
-    await expect.poll(() => readdirSync(accountDir()).includes('reserve'), LONG).toBe(true)
+    await expect.poll(() => readdirSync(accountDir()).includes('reserve')).toBe(true)
     await next.sh('echo new > new.txt')
     expect((await bagfs('umount', bench.mountpoint)).code).toBe(0)
   })
@@ -150,7 +147,6 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
   it('sends no folder straight to a service that had no room for it, before it has', async () => {
     await bench.close()
     bench = await Bench.start({ stateBytes: 24 * MEBIBYTE, capacityBytes: 20_000_000 })
-    process.env['XDG_RUNTIME_DIR'] = bench.dir
     const drive = await bench.mount('--folder-settle', '1h')
     await drive.sh('mkdir F; head -c 14000000 /dev/urandom > F/large.jpg')
     const other = await bench.service.upload('other', randomBytes(10_000_000))
@@ -179,7 +175,7 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
       else await drive.kill()
       const next = crashAt === 'no.step' ? drive : await bench.mount()
       expect((await bagfs('sync')).code).toBe(0)
-      await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+      await expect.poll(() => bench.service.list()).toHaveLength(1)
       expect(bench.service.uploads()).toHaveLength(1)
       expect(await next.sh('cd F; sha256sum *')).toBe(sum)
       expect(`${drive.log}${next.log}`).toContain('goes straight to the service')
@@ -208,7 +204,7 @@ describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () =>
     expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
     await expect.poll(() => drive.log).toContain('goes straight to the service')
     expect(bench.service.uploads()).toHaveLength(2)
-    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.list()).toHaveLength(1)
     await unpackFolder(bench.service, 'F', join(bench.dir, 'unpacked'))
     await execa('diff', ['-r', 'plain/F', 'unpacked'], { cwd: bench.dir })
     await drive.leave()

@@ -13,13 +13,13 @@ import { join, resolve } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { FileRecordWire } from '../../src/service/wire.ts'
+import { deferred, type Deferred } from '../../src/domain/deferred.ts'
 import { canActAsOther, canMount } from '../support/fuse.ts'
-import { Bench } from '../support/mounted-drive.ts'
+import { Bench, HANGING_MS } from '../support/mounted-drive.ts'
 import { asOther, letOthersPass, OTHER_UID, type OtherOutcome } from '../support/other-user.ts'
 import { PROGRAM } from '../support/service-process.ts'
 
 const UPLOAD = { method: 'POST', path: /upload/ }
-const LONG = { timeout: 40_000, interval: 100 }
 
 let bench: Bench
 beforeEach(async () => {
@@ -49,6 +49,25 @@ function isRunning(pid: number): boolean {
   return existsSync(path) && readFileSync(path, 'utf8') !== ''
 }
 
+/** Uploads wait at the proxy until they may pass. */
+function holdUploads(): Deferred {
+  const mayPass = deferred()
+  bench.service.proxy.add({ match: UPLOAD, fault: { before: () => mayPass.promise } })
+  return mayPass
+}
+
+/** Runs a command of the system that knows nothing of bagfs. */
+async function outside(command: string): Promise<void> {
+  await execa('bash', ['-c', command], { timeout: HANGING_MS })
+}
+
+/** A pipe that a program in the drive waits at, or is waited for. */
+async function makePipe(name = 'go'): Promise<string> {
+  const path = join(bench.dir, name)
+  await outside(`mkfifo ${path}`)
+  return path
+}
+
 describe.runIf(canMount())('a signal', () => {
   it.each(['SIGINT', 'SIGTERM'] as const)(
     '%s unmounts an idle drive and ends it',
@@ -64,7 +83,7 @@ describe.runIf(canMount())('a signal', () => {
   it('before the drive is mounted ends it', async () => {
     bench.service.proxy.add({ fault: { silence: true } })
     const drive = bench.begin('--timeout', '5m')
-    await expect.poll(() => bench.service.proxy.requests.length, LONG).toBeGreaterThan(0)
+    await expect.poll(() => bench.service.proxy.requests.length).toBeGreaterThan(0)
     drive.signal('SIGINT')
     expect(await drive.ended()).not.toBe(0)
     expect(drive.isMounted).toBe(false)
@@ -76,7 +95,7 @@ describe.runIf(canMount())('a signal', () => {
     bench.service.proxy.add({ match: { path: /download/ }, fault: { stallResponseAfter: 500_000 } })
     const reading = drive.fails('cat big.bin > /dev/null')
     await expect
-      .poll(() => bench.service.proxy.requests.some(({ path }) => path.includes('download')), LONG)
+      .poll(() => bench.service.proxy.requests.some(({ path }) => path.includes('download')))
       .toBe(true)
     drive.signal('SIGTERM')
     await drive.ended()
@@ -86,10 +105,12 @@ describe.runIf(canMount())('a signal', () => {
 
   it('during an upload waits for it, and cp succeeds', async () => {
     const drive = await bench.mount()
-    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 1_500 } })
+    const mayPass = holdUploads()
     const copying = drive.sh('echo waited for > file.txt')
-    await expect.poll(isUploading, LONG).toBe(true)
+    await expect.poll(isUploading).toBe(true)
     drive.signal('SIGINT')
+    await expect.poll(() => drive.log).toContain('Leaving: 1 change waits')
+    mayPass.resolve()
     await copying
     expect(await drive.ended()).toBe(0)
     expect(drive.isMounted).toBe(false)
@@ -98,50 +119,49 @@ describe.runIf(canMount())('a signal', () => {
 
   it('waits for what the outbox holds in mode back', async () => {
     const drive = await bench.mount('--write-back')
-    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 700 } })
+    const mayPass = holdUploads()
     await drive.sh('for i in 1 2 3 4 5 6; do echo $i > $i.txt; done')
-    await drive.leave()
+    drive.signal('SIGTERM')
+    await expect.poll(() => drive.log).toContain('Leaving: 6 changes wait')
+    mayPass.resolve()
+    await drive.ended()
     expect(Object.keys(await bench.service.contents())).toHaveLength(6)
-    await expect.poll(() => drive.log).toContain('Leaving: ')
   })
 
   it('given twice leaves at once, says what waits, and the next mount sends it', async () => {
     const drive = await bench.mount('--write-back')
     const heal = bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
     await drive.sh('echo kept > file.txt')
-    await expect.poll(isUploading, LONG).toBe(true)
+    await expect.poll(isUploading).toBe(true)
     drive.signal('SIGINT')
-    await expect.poll(() => drive.log, LONG).toContain('Leaving: 1 change waits')
+    await expect.poll(() => drive.log).toContain('Leaving: 1 change waits')
     await expect
       .poll(() => {
         drive.signal('SIGINT')
         return drive.process.exitCode
-      }, LONG)
+      })
       .not.toBe(null)
     expect(drive.isMounted).toBe(false)
     await expect.poll(() => drive.log).toContain('changes wait in the outbox')
     heal()
     const next = await bench.mount()
     expect(await next.sh('cat file.txt')).toBe('kept\n')
-    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.list()).toHaveLength(1)
     expect(await bench.service.contents()).toEqual({ 'file.txt': 'kept\n' })
   })
 
   it('while a program writes stores what it had written', async () => {
     const drive = await bench.mount()
-    const writing = drive.sh('exec 3> open.txt; echo begun >&3; sleep 5; exec 3>&- || true')
-    await expect.poll(() => drive.sh('cat open.txt || true'), LONG).toBe('begun\n')
+    const go = await makePipe()
+    const writing = drive.sh(`exec 3> open.txt; echo begun >&3; read -r < ${go}`)
+    await expect.poll(() => drive.sh('cat open.txt || true')).toBe('begun\n')
     drive.signal('SIGTERM')
     await drive.ended()
+    await outside(`echo > ${go}`)
     await writing.catch(() => undefined)
     expect(await bench.service.contents()).toEqual({ 'open.txt': 'begun\n' })
   })
 })
-
-/** Runs a command of the system that knows nothing of bagfs. */
-async function outside(command: string): Promise<void> {
-  await execa('bash', ['-c', command], { timeout: 20_000 })
-}
 
 describe.runIf(canMount())('bagfs umount', () => {
   it('returns when the drive has let go of everything: it can be mounted again at once', async () => {
@@ -160,13 +180,18 @@ describe.runIf(canMount())('bagfs umount', () => {
 
   it('waits until the service has everything', async () => {
     const drive = await bench.mount('--write-back')
-    // Longer than the command takes to start on a busy machine.
-    bench.service.proxy.add({ match: UPLOAD, fault: { latencyMs: 6_000 } })
+    const mayPass = holdUploads()
     await drive.sh('echo waited for > file.txt')
-    const outcome = await bench.bagfs(['umount', bench.mountpoint])
-    expect(outcome.code).toBe(0)
+    const leaving = execa(process.execPath, [PROGRAM, 'umount', bench.mountpoint], {
+      env: { XDG_RUNTIME_DIR: bench.dir },
+      timeout: HANGING_MS,
+    })
+    const said: string[] = []
+    leaving.stderr.on('data', (chunk: Buffer) => said.push(chunk.toString()))
+    await expect.poll(() => said.join('')).toContain('Leaving: 1 change waits')
+    mayPass.resolve()
+    await leaving
     expect(await bench.service.contents()).toEqual({ 'file.txt': 'waited for\n' })
-    expect(outcome.stderr).toContain('Leaving: 1 change waits')
     expect(drive.isMounted).toBe(false)
     await drive.ended()
   })
@@ -181,7 +206,7 @@ describe.runIf(canMount())('bagfs umount', () => {
     await drive.ended()
     heal()
     await bench.mount()
-    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.list()).toHaveLength(1)
   })
 
   it('fails when the service does not take everything, and says what is kept', async () => {
@@ -204,7 +229,7 @@ describe.runIf(canMount())('bagfs umount', () => {
       if (when === 'before it') drive.signal('SIGKILL')
       const leaving = bench.bagfs(['umount', bench.mountpoint])
       if (when === 'while it waits') {
-        await expect.poll(() => drive.log, LONG).toContain('Leaving: 2 changes wait')
+        await expect.poll(() => drive.log).toContain('Leaving: 2 changes wait')
         drive.signal('SIGKILL')
       }
       const outcome = await leaving
@@ -216,7 +241,7 @@ describe.runIf(canMount())('bagfs umount', () => {
       heal()
       await bench.mount()
       await expect
-        .poll(() => bench.service.contents(), LONG)
+        .poll(() => bench.service.contents())
         .toEqual({ 'a.txt': 'one\n', 'b.txt': 'two\n' })
     },
   )
@@ -225,7 +250,7 @@ describe.runIf(canMount())('bagfs umount', () => {
     const drive = await bench.mount('--write-back')
     bench.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
     await drive.sh('echo one > a.txt')
-    await expect.poll(isUploading, LONG).toBe(true)
+    await expect.poll(isUploading).toBe(true)
     await drive.sh('echo two > a.txt')
     const outcome = await bench.bagfs(['umount', '--now', bench.mountpoint])
     expect(outcome.stderr).toContain('1 change is not at the service yet')
@@ -258,16 +283,17 @@ describe.runIf(canMount())('bagfs umount', () => {
   it('is refused while a program uses the drive, and the drive goes on', async () => {
     await bench.service.upload('a.txt', 'a\n')
     const drive = await bench.mount()
-    const using = drive.sh('exec 3< a.txt; sleep 8').catch(() => undefined)
-    await expect
-      .poll(async () => (await bench.bagfs(['umount', bench.mountpoint])).code, LONG)
-      .toBe(7)
+    const [isUsing, go] = [await makePipe('is-using'), await makePipe()]
+    const using = drive.sh(`exec 3< a.txt; echo > ${isUsing}; read -r < ${go}`)
+    await outside(`read -r < ${isUsing}`)
     const outcome = await bench.bagfs(['umount', bench.mountpoint])
+    expect(outcome.code).toBe(7)
     expect(outcome.stderr).toMatch(/^bagfs: .* is in use by a program\.\n {2}.*--now/)
     expect(await drive.sh('cat a.txt')).toBe('a\n')
     expect((await bench.bagfs(['umount', '--now', bench.mountpoint])).code).toBe(0)
     await drive.ended()
     expect(drive.isMounted).toBe(false)
+    await outside(`echo > ${go}`)
     await using
   })
 
@@ -307,10 +333,9 @@ describe.runIf(canMount())('bagfs umount', () => {
     async (command) => {
       const drive = await bench.mount('--write-back')
       await expect.poll(() => drive.log).toContain('Mounted at')
-      const go = join(bench.dir, 'go')
-      await outside(`mkfifo ${go}`)
+      const go = await makePipe()
       const writing = drive.sh(`exec 3> open.txt; echo begun >&3; read -r < ${go}`)
-      await expect.poll(() => drive.sh('cat open.txt || true'), LONG).toBe('begun\n')
+      await expect.poll(() => drive.sh('cat open.txt || true')).toBe('begun\n')
       // `-f` says that the mount is in use, and cuts it off all the same.
       await outside(`${command} ${bench.mountpoint} || true`)
       expect(await drive.ended()).toBe(0)
@@ -402,7 +427,7 @@ describe.runIf(canMount())('bagfs mount', () => {
     heal()
     const second = await bench.mount()
     expect(await second.sh('cat file.txt')).toBe('survived\n')
-    await expect.poll(() => bench.service.list(), LONG).toHaveLength(1)
+    await expect.poll(() => bench.service.list()).toHaveLength(1)
     expect(await bench.service.contents()).toEqual({ 'file.txt': 'survived\n' })
   })
 
@@ -444,7 +469,7 @@ describe.runIf(canMount())('bagfs mount', () => {
     expect((await drive.fails('cat unread.txt')).stderr).toContain('Input/output error')
     await bench.service.upload('new.txt', 'new\n')
     await bench.service.proxy.up()
-    await expect.poll(() => drive.sh('ls'), LONG).toContain('new.txt')
+    await expect.poll(() => drive.sh('ls')).toContain('new.txt')
     expect(await drive.sh('cat unread.txt')).toBe('never read\n')
   })
 

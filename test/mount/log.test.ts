@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, describe, expect, it } from 'vitest'
 import { canMount, canMountSmallDisk } from '../support/fuse.ts'
-import { Bench } from '../support/mounted-drive.ts'
+import { Bench, HANGING_MS } from '../support/mounted-drive.ts'
 
 const MEBIBYTE = 2 ** 20
 
@@ -40,7 +40,11 @@ describe.runIf(canMount())('a log that cannot be written', () => {
         writeFileSync(filler, Buffer.alloc(40 * MEBIBYTE))
       }).toThrow('ENOSPC')
       const run = (command: string) =>
-        execa('bash', ['-c', command], { cwd: bench.mountpoint, reject: false, timeout: 30_000 })
+        execa('bash', ['-c', command], {
+          cwd: bench.mountpoint,
+          reject: false,
+          timeout: HANGING_MS,
+        })
       for (let i = 0; i < 5; i += 1) await run(`stat missing-${i}`)
       expect((await run('echo new > new.txt')).stderr).toContain('No space left on device')
       expect((await run('cat a.txt')).stderr).toContain('No space left on device')

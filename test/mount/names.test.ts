@@ -3,8 +3,6 @@ import type { FileRecordWire } from '../../src/service/wire.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 
-const LONG = { timeout: 20_000, interval: 100 }
-
 /** Names as a service may have them, by what a drive shows for each. */
 const STRANGE: Readonly<Record<string, string>> = {
   'a‛2Fb.txt': 'a/b.txt',
@@ -138,8 +136,8 @@ describe.runIf(canMount())('one name for several bags', () => {
     expect(await drive.sh(`ls; cat a.txt "${aside}"`)).toBe(`${aside}\na.txt\nnewer\nolder\n`)
     expect(await drive.sh('getfattr --only-values -n user.bagfs.bag_id a.txt')).toBe(young)
     await drive.sh('rm a.txt')
-    await expect.poll(() => bench.service.contents(), LONG).toEqual({ 'a.txt': 'older\n' })
-    await expect.poll(() => drive.sh('ls; cat a.txt'), LONG).toBe('a.txt\nolder\n')
+    await expect.poll(() => bench.service.contents()).toEqual({ 'a.txt': 'older\n' })
+    await expect.poll(() => drive.sh('ls; cat a.txt')).toBe('a.txt\nolder\n')
   })
 
   it('is written to where it is, and the others stay', async () => {
@@ -148,8 +146,8 @@ describe.runIf(canMount())('one name for several bags', () => {
     const drive = await bench.mount('--listing-ttl', '100ms')
     await drive.sh('echo newest > a.txt')
     expect(await drive.sh('cat a*.txt | sort')).toBe('newest\nolder\n')
-    await expect.poll(() => bench.service.list(), LONG).toHaveLength(2)
-    await expect.poll(() => drive.sh('cat a*.txt | sort'), LONG).toBe('newest\nolder\n')
+    await expect.poll(() => bench.service.list()).toHaveLength(2)
+    await expect.poll(() => drive.sh('cat a*.txt | sort')).toBe('newest\nolder\n')
   })
 
   it('becomes two names by a rename of one of them', async () => {
@@ -157,9 +155,7 @@ describe.runIf(canMount())('one name for several bags', () => {
     await bench.service.upload('a.txt', 'newer\n')
     const drive = await bench.mount('--listing-ttl', '100ms')
     await drive.sh(`mv "a (${old.slice(0, 8)}).txt" b.txt`)
-    await expect
-      .poll(() => bench.service.list(), LONG)
-      .toEqual([expect.anything(), expect.anything()])
+    await expect.poll(() => bench.service.list()).toEqual([expect.anything(), expect.anything()])
     expect(await bench.service.contents()).toEqual({ 'a.txt': 'newer\n', 'b.txt': 'older\n' })
     expect(await drive.sh('ls')).toBe('a.txt\nb.txt\n')
   })

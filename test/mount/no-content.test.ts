@@ -7,7 +7,6 @@ import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 
 const DOWNLOAD = { path: /download/ }
-const ARRIVAL = { timeout: 45_000, interval: 200 }
 const FAILED = /Input\/output error/
 
 let bench: Bench
@@ -52,7 +51,7 @@ describe.runIf(canMount())('an answer that is no content', () => {
       for (const [name, content] of contents) await service.upload(name, content)
       const drive = await bench.mount('--timeout', '2s', '--folder-settle', '100ms')
       await drive.sh('mkdir F; echo in > F/in.txt')
-      await expect.poll(() => service.uploads().length, ARRIVAL).toBe(NAMES.length + 1)
+      await expect.poll(() => service.uploads().length).toBe(NAMES.length + 1)
       const before = service.deletes()
       const remove = service.proxy.add({ match: DOWNLOAD, fault })
       await drive.sh('ls -l')
@@ -98,7 +97,7 @@ describe.runIf(canMount())('an answer that is no content', () => {
       await drive.sh('mv page.html moved.html; echo more >>data.json')
       service.proxy.clear()
       const stored = { 'data.json': `${json}more\n`, 'moved.html': content }
-      await expect.poll(() => service.contents().catch(String), ARRIVAL).toEqual(stored)
+      await expect.poll(() => service.contents().catch(String)).toEqual(stored)
       await drive.sh('rm *')
     }
   })
@@ -222,7 +221,7 @@ describe.runIf(canMount())('a body without a length', () => {
     await service.proxy.up()
     writeFileSync(join(bench.dir, 'expected'), content)
     await expect
-      .poll(() => drive.sh('cmp endless.bin ../expected && echo same || true'), ARRIVAL)
+      .poll(() => drive.sh('cmp endless.bin ../expected && echo same || true'))
       .toBe('same\n')
     expect(service.deletes()).toBe(0)
   })

@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, MountedDrive } from '../support/mounted-drive.ts'
 
-const SOON = { timeout: 20_000 }
 const REFUSED = {
   status: 422,
   headers: { 'content-type': 'application/json' },
@@ -49,7 +48,7 @@ async function mountAtDesktop(path: string): Promise<MountedDrive> {
 
 async function untilRefused(mounted: MountedDrive, name: string): Promise<void> {
   await expect
-    .poll(() => mounted.sh(`getfattr --only-values -n user.bagfs.state ${name}`), SOON)
+    .poll(() => mounted.sh(`getfattr --only-values -n user.bagfs.state ${name}`))
     .toContain('waits for you')
 }
 
@@ -60,7 +59,7 @@ describe.runIf(canMount())('a failure that close could not report', () => {
     bench.service.proxy.add({ match: { method: 'POST' }, fault: { answer: REFUSED } })
     await mounted.sh('echo content > report.txt')
     await untilRefused(mounted, 'report.txt')
-    await expect.poll(calls, SOON).toHaveLength(5)
+    await expect.poll(calls).toHaveLength(5)
     const [called, app, separator, title, body] = calls()
     expect([called, app, separator]).toEqual(['called', '--app-name=bagfs', '--'])
     expect(title).toBe('Not stored: report.txt')
@@ -70,7 +69,7 @@ describe.runIf(canMount())('a failure that close could not report', () => {
     // What changes beside it tells nobody again.
     bench.service.proxy.clear()
     await mounted.sh('echo other > other.txt')
-    await expect.poll(() => bench.service.uploads(), SOON).toEqual(['other.txt'])
+    await expect.poll(() => bench.service.uploads()).toEqual(['other.txt'])
     expect(calls()).toHaveLength(5)
   })
 
@@ -81,9 +80,9 @@ describe.runIf(canMount())('a failure that close could not report', () => {
     bench.service.proxy.add({ match: { method: 'POST' }, times: 1, fault: { answer: REFUSED } })
     await mounted.sh('echo content > report.txt')
     await untilRefused(mounted, 'report.txt')
-    await expect.poll(() => mounted.log, SOON).toContain('No notification could be shown.')
+    await expect.poll(() => mounted.log).toContain('No notification could be shown.')
     await mounted.sh('echo second > second.txt')
-    await expect.poll(() => bench.service.uploads(), SOON).toEqual(['second.txt'])
+    await expect.poll(() => bench.service.uploads()).toEqual(['second.txt'])
     expect(await mounted.sh('cat report.txt')).toBe('content\n')
   })
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
-import { Bench } from '../support/mounted-drive.ts'
+import { Bench, HANGING_MS } from '../support/mounted-drive.ts'
 import { PROGRAM } from '../support/service-process.ts'
 
 /** A call that the drive made, and when it had ended, in seconds since the epoch. */
@@ -33,7 +33,7 @@ describe.runIf(canMount() && canTrace())('what close has promised survives a pow
   afterEach(async () => {
     spawnSync('fusermount', ['-uz', join(bench.dir, 'drive')], { timeout: 5_000 })
     if (traced?.exitCode === null && traced.signalCode === null) {
-      await once(traced, 'exit', { signal: AbortSignal.timeout(30_000) })
+      await once(traced, 'exit', { signal: AbortSignal.timeout(HANGING_MS) })
     }
     traced = undefined
     await bench.close()
@@ -57,13 +57,13 @@ describe.runIf(canMount() && canTrace())('what close has promised survives a pow
     )
     traced = tracer
     const mounts = (): string => readFileSync('/proc/self/mounts', 'utf8')
-    await expect.poll(mounts, { timeout: 40_000 }).toContain(` ${join(dir, 'drive')} `)
+    await expect.poll(mounts).toContain(` ${join(dir, 'drive')} `)
     await execa('bash', ['-ec', `${command}; [ ! -e ${AFTER_CLOSE} ]`], {
       cwd: join(dir, 'drive'),
-      timeout: 30_000,
+      timeout: HANGING_MS,
     })
     spawnSync('fusermount', ['-u', join(dir, 'drive')], { timeout: 5_000 })
-    await once(tracer, 'exit', { signal: AbortSignal.timeout(40_000) })
+    await once(tracer, 'exit', { signal: AbortSignal.timeout(HANGING_MS) })
     return readCalls(join(dir, 'trace'))
   }
 
@@ -89,13 +89,13 @@ describe.runIf(canMount() && canTrace())('what close has promised survives a pow
     const order = beforeClose(calls)
     const from = order.indexOf('sync content')
     expect(order.slice(from, from + DURABLE.length)).toEqual(DURABLE)
-  }, 120_000)
+  })
 
   it('in mode through: the same for a file that is held back', async () => {
     const order = beforeClose(await trace('cp /bin/true report.tmp', []))
     const from = order.indexOf('sync content')
     expect(order.slice(from, from + DURABLE.length)).toEqual(DURABLE)
-  }, 120_000)
+  })
 
   it('in a folder: content, its directory and the journal, in the intent that was there before', async () => {
     const calls = await trace('mkdir F; cp /bin/true F/doc; echo more >> F/doc; mv F/doc F/moved', [
@@ -107,7 +107,7 @@ describe.runIf(canMount() && canTrace())('what close has promised survives a pow
     // Written twice: what was closed is copied before it changes, so the second one is a new file.
     const file = ['sync staged', 'sync directory of staged', 'sync journal']
     expect(order.filter((what) => /staged|journal/.test(what))).toEqual([...file, ...file])
-  }, 120_000)
+  })
 
   it('a move into a folder: all is there before the old place goes', async () => {
     const calls = await trace('mkdir A B; cp /bin/true A/doc; mv A/doc B/', [
@@ -122,14 +122,14 @@ describe.runIf(canMount() && canTrace())('what close has promised survives a pow
     const between = calls.slice(placed, removed).map(({ text }) => nameOf(text))
     expect(between).toContain('sync journal')
     expect(synced).toBeGreaterThan(placed)
-  }, 120_000)
+  })
 
   it('in mode through a file that the service has needs no fsync (this test can fail)', async () => {
     const order = beforeClose(await trace('cp /bin/true doc', []))
     expect(order).toContain('rename intent.json')
     expect(order).not.toContain('sync content')
     expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['doc'])
-  }, 120_000)
+  })
 })
 
 /** All calls of all threads, by the time at which they had ended. */

@@ -55,9 +55,9 @@ describe.runIf(canMount())('reading a mounted drive', () => {
     const drive = await bench.mount('--listing-ttl', '100ms')
     expect(await drive.sh('ls')).toBe('')
     const bagId = await bench.service.upload('new.txt', 'new\n')
-    await expect.poll(() => drive.sh('ls'), { timeout: 5_000 }).toBe('new.txt\n')
+    await expect.poll(() => drive.sh('ls')).toBe('new.txt\n')
     await bench.service.delete(bagId)
-    await expect.poll(() => drive.sh('ls'), { timeout: 5_000 }).toBe('')
+    await expect.poll(() => drive.sh('ls')).toBe('')
   })
 
   it('is not fooled by sizes that were told before better ones were learned', async () => {

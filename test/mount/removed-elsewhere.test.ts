@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 
-const SOON = { timeout: 15_000, interval: 100 }
 const LISTING = /files_list/
 
 let bench: Bench
@@ -28,7 +27,7 @@ describe.runIf(canMount())('a file that was stored here', () => {
     }
     await bench.service.upload('log', 'other\n')
     listed()
-    await expect.poll(() => drive.sh('ls'), SOON).toBe('log\nstays\n')
+    await expect.poll(() => drive.sh('ls')).toBe('log\nstays\n')
     expect(await drive.sh('cat log stays')).toBe('other\nmine\n')
     expect(await drive.sh('echo again > gone; cat gone; ls')).toBe('again\ngone\nlog\nstays\n')
     expect(await bench.service.contents()).toEqual({
@@ -62,11 +61,11 @@ describe.runIf(canMount())('a file that was removed here', () => {
   it('shows again when another machine stores the same content under its name', async () => {
     const drive = await bench.mount('--listing-ttl', '100ms', '--listing-lag', '500ms')
     const old = await bench.service.upload('doc', 'same\n')
-    await expect.poll(() => drive.sh('ls'), SOON).toBe('doc\n')
+    await expect.poll(() => drive.sh('ls')).toBe('doc\n')
     await drive.sh('rm doc')
     expect(await drive.sh('ls')).toBe('')
     expect(await bench.service.upload('doc', 'same\n')).toBe(old)
-    await expect.poll(() => drive.sh('ls'), SOON).toBe('doc\n')
+    await expect.poll(() => drive.sh('ls')).toBe('doc\n')
     expect(await drive.sh('cat doc')).toBe('same\n')
   })
 })

@@ -6,7 +6,6 @@ import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 
 const SETTINGS = ['--timeout', '2s', '--listing-ttl', '200ms', '--listing-lag', '1s']
 const UPLOAD = { method: 'POST', path: /upload/ }
-const LATER = { timeout: 45_000, interval: 200 }
 
 /** What a program does to `source`, and what the account holds then. */
 const CHANGES = [
@@ -51,7 +50,7 @@ async function shown(): Promise<Record<string, string>> {
 
 async function nothingWaits(): Promise<void> {
   const sent = async (): Promise<unknown> => (await bench.bagfs(['sync', drive.path])).code
-  await expect.poll(sent, LATER).toBe(0)
+  await expect.poll(sent).toBe(0)
 }
 
 describe.runIf(canMount())('a rename in mode through', () => {
@@ -70,7 +69,7 @@ describe.runIf(canMount())('a rename in mode through', () => {
 
   it('that fails has changed nothing when the connection is refused, or cut while it is sent', async () => {
     await bench.service.upload('large', randomBytes(20_000_000))
-    await expect.poll(() => drive.sh('ls'), LATER).toContain('large')
+    await expect.poll(() => drive.sh('ls')).toContain('large')
     await drive.sh('cat large >/dev/null')
     const fault = { cutRequestAfter: 100_000 }
     bench.service.proxy.add({ match: UPLOAD, fault })
@@ -96,9 +95,9 @@ describe.runIf(canMount())('a rename in mode through', () => {
       const name = Object.keys(after)[0] ?? ''
       const state = (): Promise<string> =>
         drive.sh(`getfattr --only-values -n user.bagfs.state ${name}`)
-      await expect.poll(state, LATER).toMatch(/^failed: .*\(will be tried again\)$/)
+      await expect.poll(state).toMatch(/^failed: .*\(will be tried again\)$/)
       bench.service.proxy.clear()
-      await expect.poll(() => bench.service.contents().catch(String), LATER).toEqual(after)
+      await expect.poll(() => bench.service.contents().catch(String)).toEqual(after)
       await nothingWaits()
       expect(await shown()).toEqual(after)
     },
@@ -110,7 +109,7 @@ describe.runIf(canMount())('a rename in mode through', () => {
       bench.service.proxy.add({ match: UPLOAD, times: 1, fault: { loseAnswer: true } })
       await drive.sh(change)
       expect(await shown()).toEqual(after)
-      await expect.poll(() => bench.service.contents().catch(String), LATER).toEqual(after)
+      await expect.poll(() => bench.service.contents().catch(String)).toEqual(after)
       await nothingWaits()
       const posts = bench.service.proxy.requests.filter(({ method }) => method === 'POST')
       expect(posts).toHaveLength(1)

@@ -80,7 +80,7 @@ async function anotherListing(drive: MountedDrive): Promise<void> {
     await drive.sh('ls')
     return requests.slice(before).some(isListed)
   }
-  await expect.poll(asked, { timeout: 20_000 }).toBe(true)
+  await expect.poll(asked).toBe(true)
 }
 
 /** Uploads wait at the proxy, and pass one by one. */
@@ -100,7 +100,7 @@ class Uploads {
   }
 
   async arrived(count: number): Promise<void> {
-    await expect.poll(() => this.#arrived, { timeout: 20_000 }).toBe(count)
+    await expect.poll(() => this.#arrived).toBe(count)
   }
 
   pass(): void {
@@ -111,7 +111,7 @@ class Uploads {
 /** An unlink of an open file is sent a second later: until then, whatever was to be deleted before is. */
 async function untilLateDeletesAreSent(drive: MountedDrive): Promise<void> {
   await drive.sh('exec 3<last; rm last; exec 3<&-')
-  await expect.poll(async () => (await stored()).has('last'), { timeout: 20_000 }).toBe(false)
+  await expect.poll(async () => (await stored()).has('last')).toBe(false)
 }
 
 async function stored(): Promise<ReadonlyMap<string, string>> {
@@ -138,7 +138,6 @@ describe.runIf(canMount())('bags that new content takes the place of', () => {
       expect(new Map(await stored())).toEqual(before)
       await expect.poll(() => bench.service.deletes()).toBe(1)
     },
-    120_000,
   )
 
   it('go once the new content is there, and not before, in every way', async () => {
@@ -216,7 +215,7 @@ describe.runIf(canMount())('bags that new content takes the place of', () => {
       await sending.promise
       await drive.sh(command)
       mayPass.resolve()
-      await drive.ended(10_000)
+      await drive.ended()
       await drive.kill()
       const next = await bench.mount(...args)
       expect((await bench.bagfs(['sync', next.path])).code).toBe(0)
@@ -265,12 +264,9 @@ describe.runIf(canMount())('bags that new content takes the place of', () => {
         await drive.sh(`[ -e ${from} ] && mv ${from} ${to} || [ -e ${to} ]`)
       }
       await bench.bagfs(['outbox', 'retry'])
-      await expect
-        .poll(async () => (await bench.bagfs(['sync', drive.path])).code, { timeout: 60_000 })
-        .toBe(0)
+      await expect.poll(async () => (await bench.bagfs(['sync', drive.path])).code).toBe(0)
       expect([...(await stored()).keys()].sort()).toEqual(['a-out', 'b', 'into'])
     },
-    120_000,
   )
 
   it('and the file itself stay as they were when a rename is refused, also for programs that write them', async () => {

@@ -24,8 +24,6 @@ import type { MountedDrive } from '../support/mounted-drive.ts'
 import { ServiceProcess } from '../support/service-process.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
-const BACK = { timeout: 40_000, interval: 200 }
-
 const FOLDER = 'F'
 /** A folder in the account is changed; both are compared by what is in them. */
 const FOLDERS: readonly Operation[] = [
@@ -173,18 +171,16 @@ async function check(
   const allowed = operation.states.slice(acknowledged, acknowledged + 2)
   // The drive may not have noticed yet that the service is back.
   await expect
-    .poll(
-      () =>
-        treeOf(drive.path).then(
-          () => true,
-          () => false,
-        ),
-      BACK,
+    .poll(() =>
+      treeOf(drive.path).then(
+        () => true,
+        () => false,
+      ),
     )
     .toBe(true)
   const shown = await treeOf(drive.path)
   expect(allowed, `${acknowledged} acknowledged`).toContainEqual(shown)
-  await expect.poll(() => run.unfinished(), BACK).toEqual([])
+  await expect.poll(() => run.unfinished()).toEqual([])
   await end(drive)
   expect(drive.process.exitCode).toBe(0)
   expect(await treeAtService(run)).toEqual(shown)
@@ -208,7 +204,7 @@ describe.runIf(canMount())('a service that is killed', () => {
     )
     expect(failures).toEqual([])
     expect(runs.length).toBeGreaterThan(25)
-  }, 300_000)
+  })
 
   it('loses nothing at any moment under load, with the drive or without it', async () => {
     const random = seededRandom(SEED)
@@ -221,7 +217,7 @@ describe.runIf(canMount())('a service that is killed', () => {
     const failures = await runAll(runs, 4)
     console.info(`Service killed under load: ${runs.length * 3} kills, BAGFS_SEED=${SEED}.`)
     expect(failures).toEqual([])
-  }, 200_000)
+  })
 })
 
 /** Kills the service at each of the moments while programs write, and the drive with it at the last. */
@@ -238,7 +234,7 @@ async function killUnderLoad(mode: Mode, moments: readonly number[]): Promise<vo
     }
     const stdout = await loadEnd()
     const again = await run.mount(otherMode(mode))
-    await expect.poll(() => run.unfinished(), BACK).toEqual([])
+    await expect.poll(() => run.unfinished()).toEqual([])
     await end(again)
     checkLoad(await run.service.contents(), stdout.split('\n'))
     expect(stdout).toMatch(/^try /m)

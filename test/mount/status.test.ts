@@ -26,13 +26,8 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     await bench.close()
   })
 
-  /** Only drives of this bench are known. */
-  const mount = (...args: readonly string[]): Promise<MountedDrive> => {
-    process.env['XDG_RUNTIME_DIR'] = bench.dir
-    return bench.mount(...args)
-  }
-  const bagfs = (...args: readonly string[]): Promise<Outcome> =>
-    bench.bagfs(args, { env: { XDG_RUNTIME_DIR: bench.dir, XDG_STATE_HOME: bench.dir } })
+  const mount = (...args: readonly string[]): Promise<MountedDrive> => bench.mount(...args)
+  const bagfs = (...args: readonly string[]): Promise<Outcome> => bench.bagfs(args)
   /** A shell does not tell of a failed close; cp does. */
   const copyFails = (drive: MountedDrive, name: string, content: string) => {
     writeFileSync(join(bench.dir, name), content)
@@ -86,7 +81,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     writeFileSync(join(bench.dir, 'big'), content)
     await drive.sh(`cp ${bench.dir}/big big.bin`)
     await expect
-      .poll(async () => (await jsonOf(drive)).outbox[0]?.state, { timeout: 10_000 })
+      .poll(async () => (await jsonOf(drive)).outbox[0]?.state)
       .toMatch(/^uploading \d+ %$/)
     const status = await jsonOf(drive)
     expect(status.uploads).toMatchObject([{ name: 'big.bin', totalBytes: 3_000_000 }])
@@ -131,10 +126,8 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(synced.stderr).toContain('No such files here (status 422)')
     clear()
     await bagfs('outbox', 'retry', 'a.txt', '--mountpoint', bench.mountpoint)
-    await expect
-      .poll(() => bench.service.contents(), { timeout: 10_000 })
-      .toEqual({ 'a.txt': 'precious\n' })
-    await expect.poll(async () => (await bagfs('status')).code, { timeout: 10_000 }).toBe(0)
+    await expect.poll(() => bench.service.contents()).toEqual({ 'a.txt': 'precious\n' })
+    await expect.poll(async () => (await bagfs('status')).code).toBe(0)
     expect(await drive.sh('ls .bagfs/outbox')).toBe('')
   })
 
@@ -184,16 +177,12 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
       await drive.sh('echo second > a.txt')
       const isRunning = how === 'a running drive'
       if (!isRunning) {
-        await bench.bagfs(['umount', '--now', bench.mountpoint], {
-          env: { XDG_RUNTIME_DIR: bench.dir },
-        })
+        await bagfs('umount', '--now', bench.mountpoint)
         await drive.ended()
       }
       const where = isRunning ? [] : ['--state-dir', bench.stateDir]
       await expect
-        .poll(async () => (await bagfs('outbox', 'discard', 'a.txt', '--yes', ...where)).code, {
-          timeout: 20_000,
-        })
+        .poll(async () => (await bagfs('outbox', 'discard', 'a.txt', '--yes', ...where)).code)
         .toBe(0)
       proxy.clear()
       const next = isRunning ? drive : await mount()
@@ -207,9 +196,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     const drive = await mount('--write-back')
     bench.service.proxy.add({ match: UPLOAD, fault: UNAVAILABLE })
     await drive.sh('echo one > a.txt; echo two > b.txt')
-    await bench.bagfs(['umount', '--now', bench.mountpoint], {
-      env: { XDG_RUNTIME_DIR: bench.dir },
-    })
+    await bagfs('umount', '--now', bench.mountpoint)
     await drive.ended()
     const list = await bagfs('outbox', '--state-dir', bench.stateDir)
     expect(list.code).toBe(0)
@@ -226,9 +213,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     bench.service.proxy.clear()
     const next = await mount()
     // Nobody knows whether the earlier upload arrived: the listing is given its time to show it.
-    await expect
-      .poll(() => bench.service.contents(), { timeout: 40_000 })
-      .toEqual({ 'b.txt': 'two\n' })
+    await expect.poll(() => bench.service.contents()).toEqual({ 'b.txt': 'two\n' })
     expect(await next.sh('ls')).toBe('b.txt\n')
   })
 
@@ -240,9 +225,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
       await drive.sh('mkdir afolder; echo in > afolder/x; echo one > b.txt; echo two > c.txt')
       const isRunning = how === 'a running drive'
       if (!isRunning) {
-        const { stderr } = await bench.bagfs(['umount', '--now', bench.mountpoint], {
-          env: { XDG_RUNTIME_DIR: bench.dir },
-        })
+        const { stderr } = await bagfs('umount', '--now', bench.mountpoint)
         expect(stderr).toContain('3 changes are not at the service yet')
         await drive.ended()
       }
@@ -265,9 +248,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     mkdirSync(out)
     for (const name of ['F', 'G.zip']) {
       await expect
-        .poll(() => drive.sh(`getfattr --only-values -n user.bagfs.state ${name}`), {
-          timeout: 10_000,
-        })
+        .poll(() => drive.sh(`getfattr --only-values -n user.bagfs.state ${name}`))
         .toContain('waits for you')
     }
     expect((await bagfs('outbox', 'save', '--to', out)).code).toBe(0)
@@ -290,7 +271,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     await bench.service.proxy.down()
     await drive.sh('sleep 0.3; ls')
     await expect
-      .poll(() => drive.sh('ls >/dev/null; cat .bagfs/status'), { timeout: 10_000 })
+      .poll(() => drive.sh('ls >/dev/null; cat .bagfs/status'))
       .toMatch(/^Listing: {2}1 bag, \d+ s old; not to be had for now: .*\(\d+ s ago\)$/m)
     expect((await jsonOf(drive)).listing.lastError).toMatchObject({ code: 'unavailable' })
     expect((await bagfs('status', bench.mountpoint)).stdout).toContain('not to be had for now')
@@ -410,7 +391,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     bench.service.proxy.add({ match: { method: 'POST' }, times: 1, fault: { latencyMs: 1_000 } })
     await drive.sh('mkdir docs; echo one > docs/a.txt')
     const first = bagfs('sync')
-    await expect.poll(uploads, { timeout: 10_000 }).toBe(1)
+    await expect.poll(uploads).toBe(1)
     expect(await drive.sh('echo two > docs/b.txt; cat docs/a.txt')).toBe('one\n')
     expect(bench.service.uploads()).toEqual([])
     expect(await bagfs('sync', join(bench.mountpoint, 'docs'))).toMatchObject({ code: 0 })
@@ -458,9 +439,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await drive.sh('ls')).toBe('')
     await drive.sh(`${program} .bags/${bagId}`)
     expect(await drive.sh('ls; cat shared.txt')).toBe('shared.txt\nfrom a friend\n')
-    await expect
-      .poll(() => drive.sh(`cat .bags/${bagId}`).catch(() => ''), { timeout: 10_000 })
-      .toBe('from a friend\n')
+    await expect.poll(() => drive.sh(`cat .bags/${bagId}`).catch(() => '')).toBe('from a friend\n')
   })
 
   it('checks, tells and empties the cache, mounted or not', async () => {

@@ -12,7 +12,6 @@ const WRONG_ID = {
 }
 const UPLOAD = { method: 'POST', path: /upload/ }
 const SETTINGS = ['--listing-ttl', '200ms', '--listing-lag', '1s', '--folder-settle', '100ms']
-const STORED = { timeout: 45_000, interval: 200 }
 
 let bench: Bench
 beforeEach(async () => {
@@ -33,12 +32,12 @@ describe.runIf(canMount()).each([
     expect((await bench.bagfs(['sync', drive.path])).code).not.toBe(0)
     const seen = (): Promise<string> => drive.sh('ls; cat file folder/entry')
     const state = (): Promise<string> => drive.sh('getfattr --only-values -n user.bagfs.state file')
-    await expect.poll(state, STORED).toMatch(/^failed: .* the id of no bag/)
+    await expect.poll(state).toMatch(/^failed: .* the id of no bag/)
     expect(await seen()).toBe('file\nfolder\nprecious\ndear\n')
     bench.service.proxy.clear()
     const sent = async (): Promise<number | undefined> =>
       (await bench.bagfs(['sync', drive.path])).code
-    await expect.poll(sent, STORED).toBe(0)
+    await expect.poll(sent).toBe(0)
     expect((await bench.service.list()).map(({ filename }) => filename).sort()).toEqual([
       'file',
       'folder',
@@ -61,8 +60,8 @@ describe.runIf(canMount()).each([
       expect(await bench.service.list()).toEqual([])
       const again = await bench.mount(...SETTINGS, ...args)
       expect(await again.sh(`cat ${path}`)).toBe('precious\n')
-      await expect.poll(() => bench.service.list(), STORED).toHaveLength(1)
-      await expect.poll(async () => (await bench.bagfs(['sync', again.path])).code, STORED).toBe(0)
+      await expect.poll(() => bench.service.list()).toHaveLength(1)
+      await expect.poll(async () => (await bench.bagfs(['sync', again.path])).code).toBe(0)
       expect(await again.sh(`cat ${path}`)).toBe('precious\n')
     },
   )
@@ -76,6 +75,6 @@ describe.runIf(canMount()).each([
     bench.service.proxy.clear()
     const again = await bench.mount(...SETTINGS)
     expect(await again.sh('cat file')).toBe('precious\n')
-    await expect.poll(() => bench.service.contents(), STORED).toEqual({ file: 'precious\n' })
+    await expect.poll(() => bench.service.contents()).toEqual({ file: 'precious\n' })
   })
 })

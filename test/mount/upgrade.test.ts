@@ -3,9 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, writeFileS
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
-import { Bench, MountedDrive } from '../support/mounted-drive.ts'
+import { Bench, HANGING_MS, MountedDrive } from '../support/mounted-drive.ts'
 
-const ARRIVAL = { timeout: 30_000, interval: 200 }
 const FILES = ['a', 'b', 'c']
 
 let bench: Bench
@@ -62,7 +61,7 @@ async function dieAt(step: string): Promise<void> {
     { BAGFS_CRASH_AT: step },
   )
   if (drive.process.signalCode === null) {
-    await once(drive.process, 'exit', { signal: AbortSignal.timeout(20_000) })
+    await once(drive.process, 'exit', { signal: AbortSignal.timeout(HANGING_MS) })
   }
   expect(drive.process.signalCode).toBe('SIGKILL')
 }
@@ -81,10 +80,7 @@ describe.runIf(canMount())('an outbox of an older version', () => {
       'content a\ncontent b\ncontent c\nsecond\ninside\n',
     )
     await expect
-      .poll(
-        async () => (await bench.service.list()).map(({ filename }) => filename).sort(),
-        ARRIVAL,
-      )
+      .poll(async () => (await bench.service.list()).map(({ filename }) => filename).sort())
       .toEqual(['F', ...FILES, 'old'])
     expect((await bench.service.contentOf('old')).toString()).toBe('second\n')
     await drive.leave()

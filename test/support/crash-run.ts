@@ -8,7 +8,7 @@ import { expect } from 'vitest'
 import { parseIntent } from '../../src/outbox/intent-file.ts'
 import { isToSend } from '../../src/intents/rules.ts'
 import type { SeenRequest } from './fault-proxy.ts'
-import { MountedDrive, TestService } from './mounted-drive.ts'
+import { HANGING_MS, MountedDrive, TestService } from './mounted-drive.ts'
 
 export type Contents = Readonly<Record<string, string>>
 
@@ -180,7 +180,7 @@ export async function runCommands(drive: MountedDrive, { commands }: Operation):
 /** Asks the drive to leave, unless it is dead already, and waits for its end. */
 export async function end(drive: MountedDrive): Promise<void> {
   drive.signal('SIGTERM')
-  await drive.ended(45_000)
+  await drive.ended()
 }
 
 export async function filesOf(path: string): Promise<Contents> {
@@ -230,10 +230,10 @@ export async function startLoad({ dir }: CrashRun, drive: MountedDrive): Promise
     cwd: drive.path,
     env: { LARGE: join(dir, 'large') },
     reject: false,
-    timeout: 60_000,
+    timeout: HANGING_MS,
     killSignal: 'SIGKILL',
   })
-  await once(load.stdout, 'data', { signal: AbortSignal.timeout(30_000) })
+  await once(load.stdout, 'data', { signal: AbortSignal.timeout(HANGING_MS) })
   return async () => {
     const { stdout, timedOut } = await load
     expect(timedOut).toBe(false)

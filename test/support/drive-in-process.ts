@@ -91,7 +91,7 @@ export class DriveInProcess {
   /** Sends everything; throws when something cannot be sent. */
   async drain(): Promise<void> {
     await this.drive.commitAll()
-    await this.drive.uploader.drain(AbortSignal.timeout(20_000))
+    await this.drive.uploader.drain(AbortSignal.timeout(120_000))
     const left = this.outbox.intents().filter(isToSend)
     if (left.length > 0) throw new Error(`Not sent: ${JSON.stringify(left)}`)
   }

@@ -2,7 +2,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { execa } from 'execa'
 import { silentLogger } from '../../src/domain/logger.ts'
 import type { FileRecordWire } from '../../src/service/wire.ts'
@@ -19,8 +19,8 @@ import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
 const USUAL = ['--min-free', '1MB', '--listing-lag', '3s']
 /** Of another account. */
 export const OTHER_TOKEN = 'other-token-0123456789'
-const MOUNT_LIMIT_MS = 20_000
-const LEAVE_LIMIT_MS = 30_000
+/** Nothing takes as long that does not hang, on a machine that has much else to do neither. */
+export const HANGING_MS = 120_000
 
 /** The service of a test: embedded, over real HTTP, with a fault proxy in between. */
 export class TestService {
@@ -172,7 +172,7 @@ export class MountedDrive {
     return drive
   }
 
-  /** Starts the program that mounts, and does not wait. */
+  /** Starts the program that mounts, and does not wait. Only commands of the same test know the drive. */
   static spawn(
     service: { url: string; token: string },
     dirs: { mountpoint: string; stateDir: string },
@@ -193,7 +193,10 @@ export class MountedDrive {
         ...['--url', service.url, '--token-file', tokenFile, '--state-dir', dirs.stateDir],
         ...['--log-level', 'debug', ...USUAL, ...args],
       ],
-      { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } },
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: { ...process.env, XDG_RUNTIME_DIR: dirname(dirs.mountpoint), ...env },
+      },
     )
     const log: string[] = []
     child.stdout.on('data', (chunk: Buffer) => log.push(chunk.toString()))
@@ -202,7 +205,7 @@ export class MountedDrive {
   }
 
   async #untilMounted(): Promise<void> {
-    const deadline = Date.now() + MOUNT_LIMIT_MS
+    const deadline = Date.now() + HANGING_MS
     while (!isMounted(this.path)) {
       if (this.process.exitCode !== null || Date.now() > deadline) {
         await this.kill()
@@ -217,10 +220,10 @@ export class MountedDrive {
   }
 
   /** Runs a shell command inside the drive; rejects when it fails or takes too long. */
-  async sh(command: string, options: { timeoutMs?: number } = {}): Promise<string> {
+  async sh(command: string): Promise<string> {
     const { stdout } = await execa('bash', ['-ec', command], {
       cwd: this.path,
-      timeout: options.timeoutMs ?? 30_000,
+      timeout: HANGING_MS,
       killSignal: 'SIGKILL',
       stripFinalNewline: false,
       env: { LC_ALL: 'C.UTF-8' },
@@ -232,7 +235,7 @@ export class MountedDrive {
   async fails(command: string): Promise<{ code: number | undefined; stderr: string }> {
     const result = await execa('bash', ['-c', command], {
       cwd: this.path,
-      timeout: 30_000,
+      timeout: HANGING_MS,
       killSignal: 'SIGKILL',
       reject: false,
       env: { LC_ALL: 'C.UTF-8' },
@@ -252,8 +255,8 @@ export class MountedDrive {
   }
 
   /** The exit code of the drive's process; rejects with the log when it does not end. */
-  async ended(limitMs = LEAVE_LIMIT_MS): Promise<number | null> {
-    await this.#ended(limitMs)
+  async ended(): Promise<number | null> {
+    await this.#ended()
     return this.process.exitCode
   }
 
@@ -271,20 +274,20 @@ export class MountedDrive {
   async kill(): Promise<void> {
     if (this.process.exitCode === null && this.process.signalCode === null) {
       this.process.kill('SIGKILL')
-      await this.#ended(5_000)
+      await this.ended()
     }
     if (isMounted(this.path)) spawnSync('fusermount', ['-uz', this.path], { timeout: 5_000 })
   }
 
-  async #ended(limitMs: number): Promise<void> {
+  async #ended(): Promise<void> {
     if (this.process.exitCode !== null || this.process.signalCode !== null) return
-    const limit = AbortSignal.timeout(limitMs)
+    const limit = AbortSignal.timeout(HANGING_MS)
     try {
       await once(this.process, 'exit', { signal: limit })
     } catch {
       const threads = threadsOf(this.process.pid ?? 0)
       throw new Error(
-        `The drive did not end within ${limitMs} ms. Its log:\n${this.log.slice(-4_000)}\nIts threads:\n${threads}`,
+        `The drive did not end within ${HANGING_MS} ms. Its log:\n${this.log.slice(-4_000)}\nIts threads:\n${threads}`,
       )
     }
   }
@@ -421,16 +424,16 @@ export class Bench {
     return drive
   }
 
-  /** Runs the program to its end, as a person would type it. */
+  /** Runs the program to its end, as a person would type it who has no drives but those of this bench. */
   async bagfs(
     args: readonly string[],
-    options: { readonly timeoutMs?: number; readonly env?: Record<string, string> } = {},
+    options: { readonly env?: Record<string, string> } = {},
   ): Promise<Outcome> {
     const result = await execa(process.execPath, [PROGRAM, ...args], {
-      timeout: options.timeoutMs ?? 30_000,
+      timeout: HANGING_MS,
       killSignal: 'SIGKILL',
       reject: false,
-      env: options.env ?? {},
+      env: { XDG_RUNTIME_DIR: this.dir, XDG_STATE_HOME: this.dir, ...options.env },
     })
     if (result.timedOut) throw new Error(`This did not end: bagfs ${args.join(' ')}`)
     return { code: result.exitCode, stdout: result.stdout, stderr: result.stderr }

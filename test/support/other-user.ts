@@ -20,7 +20,7 @@ export async function asOther(
   const ids = [`--reuid=${OTHER_UID}`, `--regid=${OTHER_UID}`, '--clear-groups']
   const { exitCode, all } = await execa('setpriv', [...ids, 'bash', '-c', command], {
     ...options,
-    timeout: 30_000,
+    timeout: 120_000,
     killSignal: 'SIGKILL',
     reject: false,
     all: true,

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 /** The built program; BAGFS_DIST names a build other than `dist`. */
 export const PROGRAM = join(process.env['BAGFS_DIST'] ?? 'dist', 'main.js')
 export const TOKEN = 'test-token-0123456789'
-const LIMIT_MS = 20_000
+const LIMIT_MS = 120_000
 
 /** The embedded service as `bagfs serve`, which can be killed and started again on its data. */
 export class ServiceProcess {
