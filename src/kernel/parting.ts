@@ -1,14 +1,11 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import PQueue from 'p-queue'
 import { findMount } from '../disk/find-mount.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { NodeId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Drive } from '../drive/drive.ts'
+import { FuseDevice } from './fuse-device.ts'
 import type { Paths } from './paths.ts'
-
-const run = promisify(execFile)
 
 interface PartingDeps {
   readonly drive: Drive
@@ -86,6 +83,8 @@ export class Parting {
     if (mount?.type !== 'fuse.bagfs') {
       throw new DriveError('stale', 'The mount is gone.')
     }
-    await run('mv', ['-f', '--', from, to])
+    const device = await FuseDevice.find()
+    if (device === undefined) throw new DriveError('stale', 'The kernel has ended the connection.')
+    await device.runWithout('mv', ['-f', '--', from, to])
   }
 }

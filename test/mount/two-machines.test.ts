@@ -1,5 +1,8 @@
+import { spawnSync } from 'node:child_process'
+import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { driveStatus, type DriveStatus } from '../../src/control/protocol.ts'
+import { deferred } from '../../src/domain/deferred.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 import { OpenFile } from '../support/open-file.ts'
@@ -274,3 +277,44 @@ describe.runIf(canMount())('a file that two machines write', () => {
     },
   )
 })
+
+describe.runIf(canMount())('a drive that is killed while an open file leaves its name', () => {
+  it('keeps no program waiting', async () => {
+    const a = await bench.mount(...EAGER)
+    const { proxy } = bench.service
+    await a.sh('echo old >log; echo gone >removed')
+    file = await OpenFile.open(`${a.path}/log`, 'os.O_RDONLY')
+    const [old] = (await bench.service.list()).filter(({ filename }) => filename === 'log')
+    const mayList = deferred()
+    const gate = { before: () => mayList.promise }
+    proxy.add({ match: { path: /files_list$/ }, fault: gate })
+    const hasAsked = async (): Promise<boolean> => {
+      await a.sh('ls')
+      return proxy.requests.some(({ fault, isOver }) => fault === gate && !isOver)
+    }
+    await expect.poll(hasAsked).toBe(true)
+    await bench.service.upload('log', 'new and longer')
+    await bench.service.delete(old?.bag_id ?? '')
+    proxy.add({ match: { method: 'DELETE' }, fault: { silence: true } })
+    // The kernel locks the directory for it, and the rename of the open file waits for that.
+    let said = ''
+    const removing = a.fails('rm removed').then(({ stderr }) => (said = stderr))
+    try {
+      await expect.poll(() => proxy.requests.some(({ method }) => method === 'DELETE')).toBe(true)
+      mayList.resolve()
+      await expect.poll(() => programsThatWait(a)).toContain('mv')
+      a.signal('SIGKILL')
+      await expect.poll(() => said).toMatch(/cannot remove/)
+    } finally {
+      // What still waits for the drive would do so for ever.
+      spawnSync('umount', ['-f', a.path])
+      await removing
+    }
+  })
+})
+
+/** Programs that the drive has started and that wait within the kernel. */
+async function programsThatWait({ process }: MountedDrive): Promise<string> {
+  const args = ['-l', '-r', 'D', '-P', `${process.pid ?? 0}`]
+  return (await execa('pgrep', args, { reject: false })).stdout
+}
