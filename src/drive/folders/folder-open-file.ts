@@ -1,4 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
+import { isDriveError } from '../../domain/errors.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { OpenFile, type OpenMode } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
@@ -50,8 +51,8 @@ export class FolderOpenFile extends OpenFile {
     try {
       return await count
     } catch (error) {
-      // The next read opens it anew.
-      if (reading !== undefined) reading.of = undefined
+      // The next read opens it anew, but for content that was found wrong: that would be given out unchecked.
+      if (reading !== undefined && !isDriveError(error, 'corrupt')) reading.of = undefined
       throw this.#failed(error)
     }
   }

@@ -1,0 +1,52 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { silentLogger } from '../../../../src/domain/logger.ts'
+import { startLocalService, type LocalService } from '../../../../src/local-service/server.ts'
+import { DriveInProcess } from '../../../support/drive-in-process.ts'
+
+const LENGTH = 600_000
+/** A zip with an uncompressed entry, one byte of which was changed after its checksum was made. */
+const MAKE_ZIP = `
+import io, sys, zipfile
+out = io.BytesIO()
+with zipfile.ZipFile(out, 'w') as z: z.writestr('entry', 'a' * ${LENGTH})
+sys.stdout.buffer.write(out.getvalue().replace(b'aaaa', b'aaba', 1))`
+
+let dir: string
+let service: LocalService
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'bagfs-damaged-entry-'))
+  const dataDir = join(dir, 'service')
+  service = await startLocalService({ dataDir, tokens: ['token'] }, { log: silentLogger })
+})
+afterEach(async () => {
+  await service.close()
+  rmSync(dir, { recursive: true, force: true })
+})
+
+it('the content of an open file that was found wrong is given to no later read of it', async () => {
+  const { stdout } = await execa('python3', ['-c', MAKE_ZIP], { encoding: 'buffer' })
+  const form = new FormData()
+  form.append('file', new Blob([new Uint8Array(stdout)]), 'Bad')
+  form.append('description', '')
+  const headers = { authorization: 'Bearer token' }
+  await fetch(`${service.url}/api/files/upload`, { method: 'POST', body: form, headers })
+  const home = { url: service.url, token: 'token', dir: join(dir, 'state'), writeBack: false }
+  const drive = await DriveInProcess.open(home)
+  try {
+    const isFolder = async (): Promise<boolean> =>
+      (await drive.node('Bad/entry').catch(() => undefined)) !== undefined
+    await expect.poll(isFolder).toBe(true)
+    const handle = await drive.open('Bad/entry')
+    const read = async (length: number): Promise<number> =>
+      drive.drive.read(handle, Buffer.alloc(length), 0)
+    await expect(read(LENGTH)).rejects.toMatchObject({ code: 'corrupt' })
+    await expect(read(4_096)).rejects.toMatchObject({ code: 'corrupt' })
+    await drive.drive.release(handle)
+  } finally {
+    await drive.drop()
+  }
+})
