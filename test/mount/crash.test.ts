@@ -100,7 +100,7 @@ async function crashAtAll(operations: readonly Operation[]): Promise<number> {
       return { title, task: () => crash(operation, mode, point, then) }
     }),
   )
-  const failures = await runAll(runs, 8)
+  const failures = await runAll(runs, 4)
   const steps = new Set([...points.values()].flat())
   console.info(`Crash matrix: ${steps.size} points, ${runs.length} runs.`)
   expect(failures).toEqual([])
