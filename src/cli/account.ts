@@ -20,7 +20,12 @@ export interface AccountAccess {
   readonly log: Logger
   /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal
+  /** How long content may come at less than the least speed, in ms. */
+  readonly silenceMs: number
 }
+
+/** As the mount's, with the timeout that it has by itself. */
+const SILENCE_MS = 30_000
 
 export const urlOption = (): Option<'--url <url>'> =>
   new Option('--url <url>', 'base URL of the service (default: BAGFS_URL)')
@@ -72,7 +77,7 @@ export async function withAccount<T>(
   const service = createHttpService({ log, clock: systemClock }, { baseUrl: url, token })
   const signals = listenForStop()
   try {
-    return await task({ service, log, signal: signals.stop })
+    return await task({ service, log, signal: signals.stop, silenceMs: SILENCE_MS })
   } finally {
     signals.ignore()
     await service.close()

@@ -1,13 +1,15 @@
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
+import { Silence } from '../content/silence.ts'
+import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { isZipName, withoutZip } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import { kindFromHead } from '../zip/detect.ts'
 import { tokenFileOption, urlOption, withAccount } from './account.ts'
 import type { AccountAccess } from './account.ts'
-import { beginDownload, checkEnd } from './begin-download.ts'
+import { beginDownload, checkEnd, contentOf } from './begin-download.ts'
 import { chooseBags } from './choose-bags.ts'
 import type { CommandContext } from './context.ts'
 import { findDestination, publish } from './destination.ts'
@@ -58,8 +60,9 @@ async function findWanted(output: Output, access: AccountAccess, text: string): 
 /** To stdout the bag goes as it is stored; half of it is an error, whatever has been written by then. */
 async function stream(output: Output, access: AccountAccess, wanted: Wanted): Promise<void> {
   const belief = beliefIn(wanted.size)
-  const download = await beginDownload(access, wanted.bagId, belief)
-  const length = await output.pipe(download.body as AsyncIterable<Buffer>)
+  const silence = new Silence(systemClock, access.silenceMs)
+  const download = await beginDownload(access, wanted.bagId, { belief, silence })
+  const length = await output.pipe(contentOf(download, silence))
   if (length !== undefined) checkEnd(download, length, belief)
 }
 
