@@ -1,8 +1,10 @@
+import { isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
 import { bagsToDelete, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
 import { inheriting } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
+import { hasGone } from './lost-answer.ts'
 import type { KnownListing, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
 
@@ -50,17 +52,29 @@ export class BagDeletes {
 
   /** Content that was stored meanwhile and given the id of the bag has made the deleter leave it. */
   async #send(bagId: BagId, deleter: IntentId, signal: AbortSignal): Promise<boolean> {
-    const { service, outbox, log } = this.#deps
+    const { outbox, log } = this.#deps
     if (outbox.get(deleter)?.replaces.includes(bagId) !== true) return false
     this.#step('delete.begin')
     try {
-      await service.deleteBag(bagId, { signal })
+      await this.#ask(bagId, signal)
     } finally {
       this.#note(bagId)
     }
     this.#step('delete.answered')
     log.info({ bagId }, 'Deleted a bag.')
     return true
+  }
+
+  /** Resolves when the bag is gone, also when the answer that tells it was lost. */
+  async #ask(bagId: BagId, signal: AbortSignal): Promise<void> {
+    const { service, listing } = this.#deps
+    const wasListed = (listing.current()?.index.recordsOf(bagId).length ?? 0) > 0
+    try {
+      await service.deleteBag(bagId, { signal })
+    } catch (error) {
+      const isLost = isDriveError(error) && error.facts.answerLost === true
+      if (!isLost || !(await hasGone(this.#deps, bagId, { wasListed }, signal))) throw error
+    }
   }
 
   /**

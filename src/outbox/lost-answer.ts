@@ -4,9 +4,14 @@ import type { BagId, IntentId } from '../domain/ids.ts'
 import { deletedBags } from '../intents/rules.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
+import { askForBag } from '../service/has-bag.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
 const LONGEST_PAUSE_MS = 2_000
+/** A program waits for the answer. */
+const LONGEST_LOOK_MS = 10_000
+/** Longer than nothing is sent after a single call without an answer. */
+const NOT_ASKED_MS = 1_200
 
 /**
  * Looks for the bag of an upload whose answer was lost.
@@ -77,6 +82,44 @@ async function isStillOurs(
   } catch (error) {
     if (isDriveError(error, 'gone')) return false
     throw error
+  }
+}
+
+/**
+ * Whether a bag went although its DELETE was not answered: the service has it no more, or lists it no more. False
+ * also when the service does not say, in a bounded time.
+ */
+export async function hasGone(
+  deps: Pick<UploaderDeps, 'service' | 'listing' | 'clock' | 'log'>,
+  bagId: BagId,
+  { wasListed }: { readonly wasListed: boolean },
+  closing: AbortSignal,
+): Promise<boolean> {
+  const signal = AbortSignal.any([closing, AbortSignal.timeout(LONGEST_LOOK_MS)])
+  try {
+    if (!(await isThereNow(deps, bagId, signal))) return true
+    // A bag that the account has no more may be there for others.
+    const { index } = await deps.listing.refreshNow(signal)
+    return wasListed && index.recordsOf(bagId).length === 0
+  } catch (error) {
+    deps.log.debug({ bagId, error: String(error) }, 'Whether a bag is gone is not known.')
+    return false
+  }
+}
+
+/** For a moment after a call without an answer none is sent: the question waits for that to be over. */
+async function isThereNow(
+  { service, clock }: Pick<UploaderDeps, 'service' | 'clock'>,
+  bagId: BagId,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const ask = async (): Promise<boolean> => (await askForBag(service, bagId, { signal })).isThere
+  try {
+    return await ask()
+  } catch (error) {
+    if (!isDriveError(error) || error.facts.notAsked !== true) throw error
+    await clock.sleep(NOT_ASKED_MS, signal)
+    return ask()
   }
 }
 
