@@ -215,8 +215,10 @@ export class Machine {
   }
 
   async #socketPath(): Promise<string> {
-    const mountpoint = join(this.#settings.dir, 'drive')
-    const found = await new DriveRegistry(findRuntimeDir()).find(mountpoint)
+    const { dir } = this.#settings
+    const mountpoint = join(dir, 'drive')
+    const registry = new DriveRegistry(findRuntimeDir({ XDG_RUNTIME_DIR: dir }))
+    const found = await registry.find(mountpoint)
     if (found === undefined) throw new Error(`No drive is known at ${mountpoint}.`)
     return found.socketPath
   }

@@ -8,8 +8,6 @@ import { startLocalService, type LocalService } from '../../../src/local-service
 import { buildTree } from '../../../src/namespace/tree.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 
-const SOON = { timeout: 10_000 }
-
 describe('a drive that forgets finished changes', () => {
   let dir: string
   let service: LocalService
@@ -47,7 +45,7 @@ describe('a drive that forgets finished changes', () => {
       .poll(async () => {
         await look()
         return user.outbox.intents()
-      }, SOON)
+      })
       .toEqual([])
   }
 

@@ -9,7 +9,6 @@ import { writeArchive } from '../../../src/zip/write.ts'
 import { fileOf, rawZip } from '../zip/support.ts'
 
 const DOWNLOADS = { method: 'GET', path: /download/ }
-const SOON = { timeout: 10_000 }
 
 describe('a change of a bag whose kind is not known yet', () => {
   let dir: string
@@ -110,7 +109,7 @@ describe('a change of a bag whose kind is not known yet', () => {
     const ends = Promise.allSettled(changes)
     const asked = (): number =>
       service.proxy.requests.filter(({ path }) => DOWNLOADS.path.test(path)).length
-    await expect.poll(asked, SOON).toBe(4)
+    await expect.poll(asked).toBe(4)
     await user.drive.close()
     expect((await ends).map(({ status }) => status)).toEqual(names.map(() => 'rejected'))
   })
@@ -157,7 +156,7 @@ describe("a folder's zip that is listed as NAME.zip", () => {
     await begin()
     await shown()
     expect((await user.drive.lookup(ROOT, 'Photos.zip')).kind).toBe('file')
-    await expect.poll(shown, SOON).toBe('Photos.zip Photos/')
+    await expect.poll(shown).toBe('Photos.zip Photos/')
     await user.drop()
     expect(learned()).toEqual({ version: 1, names: 'plain' })
   })
@@ -168,7 +167,7 @@ describe("a folder's zip that is listed as NAME.zip", () => {
     await service.upload('other', 'no zip')
     await begin()
     expect((await user.drive.lookup(ROOT, 'One')).kind).toBe('directory')
-    await expect.poll(shown, SOON).toBe('One/ Two/ other real.zip')
+    await expect.poll(shown).toBe('One/ Two/ other real.zip')
     expect(await user.read('Two/in.txt')).toBe('content')
     await user.drop()
     expect(learned()).toEqual({ version: 1, names: 'zipped' })
@@ -191,7 +190,7 @@ describe("a folder's zip that is listed as NAME.zip", () => {
     await service.upload('Mine.zip', zip)
     await begin()
     await user.listing.refreshNow()
-    await expect.poll(shown, SOON).toBe('Mine.zip Mine/')
+    await expect.poll(shown).toBe('Mine.zip Mine/')
     await user.drop()
     expect(learned()).toEqual({ version: 1, names: 'plain' })
   })
@@ -211,6 +210,6 @@ describe("a folder's zip that is listed as NAME.zip", () => {
     const isDirectory = { code: 'is-a-directory' }
     await expect(user.drive.create(ROOT, 'One', 0o644)).rejects.toMatchObject(isDirectory)
     await user.drive.create(ROOT, 'Two.zip', 0o644)
-    await expect.poll(shown, SOON).toBe('One/ Two.zip Two/')
+    await expect.poll(shown).toBe('One/ Two.zip Two/')
   })
 })

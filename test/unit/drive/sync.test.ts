@@ -34,7 +34,7 @@ it('sync tries once more what was being tried already, and failed', async () => 
   await drive.write(handle, Buffer.from('new'), 0)
   await drive.flush(handle)
   const posts = () => service.proxy.requests.filter(({ method }) => method === post.method)
-  await expect.poll(posts, { timeout: 20_000 }).toHaveLength(1)
+  await expect.poll(posts).toHaveLength(1)
   await drive.sync()
   expect(await service.contents()).toEqual({ new: 'new' })
   await drive.release(handle)

@@ -8,7 +8,6 @@ import { isSuperseded, isToSend, orderOf } from '../../../src/intents/rules.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 import { TestService } from '../../support/mounted-drive.ts'
 
-const SOON = { timeout: 10_000 }
 /** A name for a step of a save: a rename to it is held, and can be undone without the service. */
 const BACKUP = 'b~'
 
@@ -56,14 +55,14 @@ async function allForgotten(): Promise<void> {
     await look()
     return user.outbox.intents()
   }
-  await expect.poll(left, SOON).toEqual([])
+  await expect.poll(left).toEqual([])
 }
 
 /** Nothing is left to do but what is held. */
 async function settled(): Promise<void> {
   const left = (): unknown =>
     user.outbox.intents().filter((each) => isToSend(each) || isSuperseded(user.outbox, each.id))
-  await expect.poll(left, SOON).toEqual([])
+  await expect.poll(left).toEqual([])
 }
 
 /** The upload that `change` makes gets to the service after `meanwhile`. */

@@ -7,7 +7,6 @@ import { openWorkshop, type Workshop } from './workshop.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 const stop = new AbortController().signal
-const SLOWLY = { timeout: 30_000 }
 
 const stored = async (shop: Workshop, id: IntentId): Promise<BagId> => {
   await shop.uploader.attempt(id)
@@ -63,7 +62,7 @@ it('leaves no bag behind when new content comes between two deletes of the conte
     fault: { answerLatencyMs: 500 },
   })
   await shop.uploader.attempt(first)
-  await expect.poll(() => requestedChanges(shop), SLOWLY).toEqual(['POST upload', 'DELETE'])
+  await expect.poll(() => requestedChanges(shop)).toEqual(['POST upload', 'DELETE'])
   const held = { phase: 'held', heldUntilMs: Infinity } as const
   const second = await shop.put('a', 'second', { supersedes: [first], ...held })
   await shop.uploader.finished(first)

@@ -11,7 +11,6 @@ const stop = new AbortController().signal
 const PATIENT = { retryBaseMs: 3_600_000, retryMaxMs: 3_600_000 }
 
 vi.setConfig({ testTimeout: 60_000 })
-const SLOWLY = { timeout: 30_000 }
 
 describe('sending', () => {
   it('puts content under its name, once, and learns the sum of what it sent', async () => {
@@ -191,7 +190,7 @@ describe('sending', () => {
       fault: { answerLatencyMs: 1_000 },
     })
     const sending = shop.uploader.attempt(again)
-    await expect.poll(() => shop.service.uploads(), SLOWLY).toEqual(['a'])
+    await expect.poll(() => shop.service.uploads()).toEqual(['a'])
     await shop.uploader.attempt(moved)
     await sending
     await shop.uploader.drain(stop)
@@ -215,7 +214,7 @@ describe('sending', () => {
     const heldUntilMs = Date.now() + 300
     const id = await shop.delete('a', [bagId], { phase: 'held', heldUntilMs })
     shop.uploader.start()
-    await expect.poll(() => shop.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => shop.outbox.get(id)?.phase).toBe('confirmed')
     expect(Date.now()).toBeGreaterThanOrEqual(heldUntilMs)
     expect(await shop.service.contents()).toEqual({})
   })
@@ -225,7 +224,7 @@ describe('sending', () => {
     const heldUntilMs = Date.now() + 300
     const id = await shop.put('a.tmp', 'content', { phase: 'held', heldUntilMs })
     shop.uploader.start()
-    await expect.poll(() => shop.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => shop.outbox.get(id)?.phase).toBe('confirmed')
     expect(Date.now()).toBeGreaterThanOrEqual(heldUntilMs)
   })
 
@@ -301,7 +300,7 @@ describe('failures', () => {
     })
     const id = await shop.put('a', 'content')
     await expect(shop.uploader.attempt(id)).rejects.toMatchObject({ code: 'unavailable' })
-    await expect.poll(() => shop.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => shop.outbox.get(id)?.phase).toBe('confirmed')
     expect(putOf(shop, id).failure).toBeUndefined()
     expect(await shop.service.contents()).toEqual({ a: 'content' })
   })
@@ -321,7 +320,7 @@ describe('failures', () => {
     expect(await shop.uploader.drain(stop)).toHaveLength(1)
     expect(requestedChanges(shop)).toHaveLength(times)
     await shop.uploader.retry(id)
-    await expect.poll(() => shop.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => shop.outbox.get(id)?.phase).toBe('confirmed')
   })
 
   it('a rename of a bag that is gone at the service waits for the user, who can try again', async () => {
@@ -358,7 +357,7 @@ describe('failures', () => {
     await proxy.up()
     await expect.poll(() => shop.uploader.nextTryAtMs(soon)).toBeGreaterThan(Date.now())
     shop.uploader.serviceIsBack()
-    await expect.poll(() => shop.outbox.get(soon)?.phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => shop.outbox.get(soon)?.phase).toBe('confirmed')
     expect(shop.outbox.get(later)?.phase).toBe('waiting')
     expect(shop.service.uploads()).toEqual(['soon'])
   })
@@ -387,7 +386,7 @@ describe('failures', () => {
     const id = await shop.put('a', 'content')
     await expect(shop.uploader.attempt(id)).rejects.toMatchObject({ code: 'rate-limited' })
     const failedAtMs = putOf(shop, id).failure?.atMs ?? Infinity
-    await expect.poll(() => shop.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => shop.outbox.get(id)?.phase).toBe('confirmed')
     expect(putOf(shop, id).sentAtMs).toBeGreaterThanOrEqual(failedAtMs + 1_000)
   })
 
@@ -397,7 +396,7 @@ describe('failures', () => {
     shop.service.proxy.add({ match: { method: 'DELETE' }, times: 2, fault: { loseAnswer: true } })
     const id = await shop.put('a', 'new', { replaces: [old] })
     await shop.uploader.attempt(id)
-    await expect.poll(() => putOf(shop, id).replacedAreDeleted, SLOWLY).toBe(true)
+    await expect.poll(() => putOf(shop, id).replacedAreDeleted).toBe(true)
     expect(await shop.service.contents()).toEqual({ a: 'new' })
     expect(shop.service.uploads()).toEqual(['a'])
   })
@@ -488,7 +487,7 @@ describe('leaving', () => {
     await expect(shop.uploader.attempt(id)).rejects.toMatchObject({ facts: { answerLost: true } })
     const next = await shop.restart()
     next.uploader.start()
-    await expect.poll(() => next.outbox.get(id)?.phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => next.outbox.get(id)?.phase).toBe('confirmed')
     expect(next.service.uploads()).toEqual(['a'])
   })
 
@@ -588,7 +587,7 @@ describe('an upload whose answer was lost', () => {
     })
     const id = await shop.put('a', 'same')
     await expect(shop.uploader.attempt(id)).rejects.toMatchObject({ code: 'server-error' })
-    await expect.poll(() => putOf(shop, id).phase, SLOWLY).toBe('confirmed')
+    await expect.poll(() => putOf(shop, id).phase).toBe('confirmed')
     expect(requestedChanges(shop)).toEqual(['POST upload', 'POST upload'])
   })
 

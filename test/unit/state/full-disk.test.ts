@@ -12,7 +12,6 @@ import { canMountSmallDisk } from '../../support/fuse.ts'
 import { fillDisk, mountSmallDisk, unmountSmallDisk } from '../../support/small-disk.ts'
 
 const MEBIBYTE = 2 ** 20
-const SOON = { timeout: 10_000, interval: 50 }
 const base = { clock: systemClock, log: silentLogger }
 
 describe.runIf(canMountSmallDisk())('on a full disk', () => {
@@ -52,7 +51,7 @@ describe.runIf(canMountSmallDisk())('on a full disk', () => {
     makeMoreRoom()
     expect(makeRoom).toThrow()
     expect(reserve.isOut).toBe(false)
-    await expect.poll(reserved, SOON).toBe(4 * MEBIBYTE)
+    await expect.poll(reserved).toBe(4 * MEBIBYTE)
   })
 
   it('the reserve is made of what room there is', async () => {
@@ -60,7 +59,7 @@ describe.runIf(canMountSmallDisk())('on a full disk', () => {
     await reserve.make()
     expect(reserve.isOut).toBe(true)
     makeRoom()
-    await expect.poll(() => reserve.isOut, SOON).toBe(false)
+    await expect.poll(() => reserve.isOut).toBe(false)
   })
 
   it('the lock is had by means of the reserve, and without one nobody gets it', async () => {
