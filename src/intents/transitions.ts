@@ -52,9 +52,9 @@ export function failed(
   return { ...(isSent ? intent : without(intent, 'sentAtMs')), failure }
 }
 
-/** An upload begins: from now on its answer may be lost. */
+/** An upload begins: from now on its answer may be lost. A put that was held since its try began waits no more. */
 export function sent(put: PutIntent, nowMs: number): PutIntent {
-  return { ...put, sentAtMs: nowMs }
+  return { ...publish(put), sentAtMs: nowMs }
 }
 
 /** Content of a bag was fetched to the outbox. */
