@@ -17,7 +17,7 @@ import { CacheSpace, freeBytesOf } from './cache-space.ts'
 import type { DiskRoom } from './cache-space.ts'
 import { DiskSpeed } from './disk-speed.ts'
 import { ReadDispatcher } from './read-dispatcher.ts'
-import type { FactsAccess } from './facts-access.ts'
+import type { FactsAccess } from '../domain/record.ts'
 import { RangeSupport } from './range-support.ts'
 
 /** Content that waits to reach the disk; new downloads wait while there is more of it. */

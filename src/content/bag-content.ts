@@ -9,7 +9,7 @@ import type { AnswerHead, KnownLengths } from './belief.ts'
 import type { CacheLayout } from './cache-layout.ts'
 import type { CacheSpace } from './cache-space.ts'
 import { ContentHash } from './content-hash.ts'
-import type { FactsAccess } from './facts-access.ts'
+import type { FactsAccess } from '../domain/record.ts'
 
 /** Present ranges are written down after this many new bytes, but not more often than every 2 s. */
 const SAVE_EVERY_BYTES = 16 * 1024 * 1024

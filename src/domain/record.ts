@@ -33,3 +33,10 @@ export interface BagFacts {
   readonly mtimeMs?: number
   readonly atimeMs?: number
 }
+
+/** What is known of bags; the store of `state` is one. */
+export interface FactsAccess {
+  get(bagId: BagId): BagFacts | undefined
+  /** Adds to what is known of the bag; a field that is not given stays as it is. */
+  learn(bagId: BagId, facts: BagFacts): void
+}

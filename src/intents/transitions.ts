@@ -68,6 +68,7 @@ export interface Zip {
   readonly sha256: string
   /** Operations of the journal that are in it. */
   readonly operations: number
+  /** The folder's own time. */
   readonly mtimeMs: number
 }
 

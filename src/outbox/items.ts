@@ -1,6 +1,6 @@
-import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../intents/intent.ts'
+import type { Intent, IntentFailure } from '../intents/intent.ts'
 import { isDone } from '../intents/rules.ts'
 import type { UploadProgress } from './uploader.ts'
 import { percentOf, stateOfIntent } from './words.ts'
@@ -17,13 +17,7 @@ export interface OutboxItem {
   readonly bytes?: number
   /** In plain words. */
   readonly state: string
-  readonly failure?: {
-    readonly code: DriveErrorCode
-    readonly message: string
-    readonly atMs: number
-    readonly tries: number
-    readonly waitsForUser: boolean
-  }
+  readonly failure?: IntentFailure
   /** When a failed one is tried again. */
   readonly nextTryAtMs?: number
 }

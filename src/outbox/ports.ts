@@ -1,8 +1,9 @@
 import type { Clock } from '../domain/clock.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
+import type { Zip } from '../intents/transitions.ts'
 import type { Logger } from '../domain/logger.ts'
-import type { BagFacts, BagRecord } from '../domain/record.ts'
+import type { BagRecord, FactsAccess } from '../domain/record.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import type { Outbox } from './outbox.ts'
 import type { StepListener } from './steps.ts'
@@ -40,15 +41,15 @@ export interface ContentPort {
 }
 
 /** The zip of a folder. */
-export interface PackedFolder {
-  readonly length: number
-  readonly sha256: string
-  /** How many changes are in it. */
-  readonly operations: number
-  /** The folder's own time. */
-  readonly mtimeMs: number
+export interface PackedFolder extends Zip {
   /** Of a zip that is not kept on this machine. */
   readonly pieces?: () => AsyncGenerator<Uint8Array>
+}
+
+export interface PackOptions {
+  readonly signal: AbortSignal
+  /** True when this machine has no room for the zip: nothing is written, and `pieces` makes it each time it is sent. */
+  readonly isStraight?: boolean
 }
 
 /** What the uploader needs of folders. */
@@ -58,25 +59,12 @@ export interface FolderPort {
    * how many changes are in it, and the folder's own time. Undefined when nothing is in the folder:
    * then it stays on this machine, and the intent says so already.
    */
-  pack(
-    put: PutIntent,
-    path: string,
-    options: {
-      readonly signal: AbortSignal
-      /** Writes nothing: `pieces` makes the zip each time it is sent. */
-      readonly isStraight?: boolean
-    },
-  ): Promise<PackedFolder | undefined>
+  pack(put: PutIntent, path: string, options: PackOptions): Promise<PackedFolder | undefined>
   /**
    * Told when the zip is stored as a bag and the old one is deleted. True when the folder changed
    * since it was packed: the intent collects changes to the new bag then.
    */
   committed(put: PutIntent, bagId: BagId): Promise<boolean>
-}
-
-export interface FactsPort {
-  get(bagId: BagId): BagFacts | undefined
-  learn(bagId: BagId, facts: BagFacts): void
 }
 
 export interface UploaderDeps {
@@ -87,7 +75,7 @@ export interface UploaderDeps {
   >
   readonly listing: ListingPort
   readonly content: ContentPort
-  readonly facts: FactsPort
+  readonly facts: FactsAccess
   readonly folders: FolderPort
   /** True when an entry of the drive shows this bag: it must not be deleted. */
   readonly isShown: (bagId: BagId) => boolean

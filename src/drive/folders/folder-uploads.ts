@@ -5,13 +5,12 @@ import type { Intent, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { nextRound, ofPut, publish } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import type { FolderPort } from '../../outbox/ports.ts'
+import type { FolderPort, PackOptions } from '../../outbox/ports.ts'
 import type { Entries } from '../root/entries.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import { readJournal } from './journal.ts'
 import type { OpenFolder } from './open-folder.ts'
 import type { OpenFolders } from './open-folders.ts'
-import type { PackOptions } from './packing.ts'
 
 interface FolderUploadsDeps {
   readonly folders: OpenFolders

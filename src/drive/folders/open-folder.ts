@@ -7,6 +7,7 @@ import type { PutIntent } from '../../intents/intent.ts'
 import { emptied, nextRound, ofPut, unchanged } from '../../intents/transitions.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Logger } from '../../domain/logger.ts'
+import type { PackedFolder, PackOptions } from '../../outbox/ports.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { StepListener } from '../../outbox/steps.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
@@ -29,8 +30,6 @@ import {
   pack,
   takeSnapshot,
   unclosedOf,
-  type PackedZip,
-  type PackOptions,
   type Snapshot,
 } from './packing.ts'
 import { Replay } from './replay.ts'
@@ -51,9 +50,6 @@ interface OpenFolderSettings extends ChangeLogSettings {
   /** How long a listing may show what is deleted, in ms. */
   readonly listingLagMs: number
 }
-
-/** A folder's zip, how many changes are in it, and the folder's own time. */
-type PackedChanges = PackedZip & { readonly operations: number; readonly mtimeMs: number }
 
 /** One folder of the root that a program has looked into or changed. */
 export class OpenFolder {
@@ -216,7 +212,7 @@ export class OpenFolder {
    * Packs everything into a zip at `path`. Undefined when there is nothing to send: the folder is empty, or as it is stored; the
    * intent says so already.
    */
-  async pack(path: string, options: PackOptions): Promise<PackedChanges | undefined> {
+  async pack(path: string, options: PackOptions): Promise<PackedFolder | undefined> {
     try {
       return await this.#pack(path, options, undefined)
     } catch (error) {
@@ -232,7 +228,7 @@ export class OpenFolder {
     path: string,
     options: PackOptions,
     gone: OpenZip | undefined,
-  ): Promise<PackedChanges | undefined> {
+  ): Promise<PackedFolder | undefined> {
     if (gone === undefined) await this.confirmBase(options)
     const taken = await this.#inTurn(() => this.#take())
     if (taken === undefined) return undefined

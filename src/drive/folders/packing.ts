@@ -4,18 +4,11 @@ import type { PlanItem } from '../../zip/plan.ts'
 import { nodeAt, pathOf, walkTree, type ArchiveNode, type DirectoryNode } from '../../zip/tree.ts'
 import { writeArchive } from '../../zip/write.ts'
 import { classifyName } from '../root/save-steps.ts'
+import type { PackedFolder, PackOptions } from '../../outbox/ports.ts'
 import type { Folder } from './folder.ts'
-import { measureStraight, type StraightZip } from './straight-zip.ts'
+import { measureStraight } from './straight-zip.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
 import { closedContent, itemsOf, type DirectoryItem, type FileItem, type Item } from './items.ts'
-
-/** A zip that was packed. */
-export interface PackedZip {
-  readonly length: number
-  readonly sha256: string
-  /** Of a zip that is not kept on this machine. */
-  readonly pieces?: StraightZip['pieces']
-}
 
 /** What went into a zip, so that the tree can be rebased to it once the service has it. */
 export interface Snapshot {
@@ -102,18 +95,12 @@ function archivedItem(node: ArchiveNode, path: string, archive: Archive): PlanIt
     : { type: 'file', path, mode, mtimeMs, content: { from: 'archive', archive, node } }
 }
 
-export interface PackOptions {
-  readonly signal: AbortSignal
-  /** True when this machine has no room for the zip: nothing is written then. */
-  readonly isStraight?: boolean
-}
-
 /** Writes the zip; whole or not at all. Staged files are pinned by the caller meanwhile. */
 export async function pack(
   plan: readonly PlanItem[],
   path: string,
   { signal, isStraight }: PackOptions,
-): Promise<PackedZip> {
+): Promise<Omit<PackedFolder, 'operations' | 'mtimeMs'>> {
   if (isStraight === true) return measureStraight(plan, signal)
   const partial = `${path}.partial`
   await rm(partial, { force: true })

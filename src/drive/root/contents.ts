@@ -6,7 +6,7 @@ import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors
 import type { BagId } from '../../domain/ids.ts'
 import { NOTHING, type Base } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
-import type { BagFacts } from '../../domain/record.ts'
+import type { FactsAccess } from '../../domain/record.ts'
 import type { Entry } from '../../namespace/entry.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { FileNode } from '../tree/nodes.ts'
@@ -18,7 +18,7 @@ import { StagedFile } from '../tree/staged-file.ts'
 interface ContentsDeps {
   readonly cache: BagCache
   readonly outbox: Outbox
-  readonly facts: { get(bagId: BagId): BagFacts | undefined }
+  readonly facts: Pick<FactsAccess, 'get'>
   readonly clock: Clock
 }
 

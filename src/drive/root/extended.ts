@@ -1,5 +1,4 @@
 import { DriveError } from '../../domain/errors.ts'
-import type { BagFacts } from '../../domain/record.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -21,10 +20,6 @@ interface ExtendedDeps {
   readonly kinds: Kinds
   readonly outbox: Outbox
   readonly uploader: Uploader
-  readonly facts: {
-    get(bagId: BagId): BagFacts | undefined
-    learn(bagId: BagId, facts: BagFacts): void
-  }
 }
 
 /** What a file tells in `user.bagfs.*`. */

@@ -5,7 +5,7 @@ import { DriveError, isDriveError } from '../../domain/errors.ts'
 import { isZipName, type FolderNaming } from '../../domain/folder-names.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
-import type { BagFacts, BagRecord } from '../../domain/record.ts'
+import type { BagRecord, FactsAccess } from '../../domain/record.ts'
 import { inTurns } from '../../domain/turns.ts'
 import {
   isOwnFolder,
@@ -19,10 +19,7 @@ import type { Tree } from '../../namespace/tree.ts'
 
 interface KindsDeps {
   readonly cache: BagCache
-  readonly facts: {
-    get(bagId: BagId): BagFacts | undefined
-    learn(bagId: BagId, facts: BagFacts): void
-  }
+  readonly facts: FactsAccess
   /** How the service names folders, as far as that is known. */
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
   /** The listing as it is now. */

@@ -3,7 +3,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import { listedAs } from '../../domain/folder-names.ts'
 import { checkTypedName } from '../../domain/names.ts'
-import type { BagId, IntentId } from '../../domain/ids.ts'
+import type { IntentId } from '../../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../../intents/base.ts'
 import { newDelete } from '../../intents/builders.ts'
 import type { DeleteIntent, MovedTo, PutContent, PutIntent } from '../../intents/intent.ts'
@@ -15,7 +15,7 @@ import {
   renamedFolder,
   type Replaced,
 } from '../../intents/transitions.ts'
-import type { BagFacts, BagRecord } from '../../domain/record.ts'
+import type { BagRecord, FactsAccess } from '../../domain/record.ts'
 import type { Entry } from '../../namespace/entry.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
@@ -34,7 +34,7 @@ interface NameChangesDeps {
   readonly nodes: Nodes
   readonly committer: Committer
   readonly puts: Puts
-  readonly facts: { get(bagId: BagId): BagFacts | undefined }
+  readonly facts: Pick<FactsAccess, 'get'>
   readonly clock: Clock
 }
 

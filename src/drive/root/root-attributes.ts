@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
-import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { BagFacts } from '../../domain/record.ts'
+import type { IntentId } from '../../domain/ids.ts'
+import type { BagFacts, FactsAccess } from '../../domain/record.ts'
 import { ofPut, withAttributes } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { AttributeChanges, Attributes } from '../tree/attributes.ts'
@@ -14,10 +14,7 @@ interface RootAttributesDeps {
   readonly contents: Contents
   readonly entries: Entries
   readonly kinds: Kinds
-  readonly facts: {
-    get(bagId: BagId): BagFacts | undefined
-    learn(bagId: BagId, facts: BagFacts): void
-  }
+  readonly facts: FactsAccess
   readonly outbox: Outbox
   readonly clock: Clock
 }

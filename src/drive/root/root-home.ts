@@ -1,8 +1,7 @@
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import { checkTypedName } from '../../domain/names.ts'
-import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
+import type { IntentId, NodeId } from '../../domain/ids.ts'
 import { isAnswered } from '../../intents/rules.ts'
-import type { BagFacts } from '../../domain/record.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
@@ -50,10 +49,6 @@ interface RootDeps {
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly log: Logger
-  readonly facts: {
-    get(bagId: BagId): BagFacts | undefined
-    learn(bagId: BagId, facts: BagFacts): void
-  }
 }
 
 /** How old the listing may be when a file is opened to append to it. */

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { BagCache } from '../../../src/content/bag-cache.ts'
 import type { BagCacheDependencies, BagCacheSettings } from '../../../src/content/bag-cache.ts'
-import type { FactsAccess } from '../../../src/content/facts-access.ts'
 import type { BagReader } from '../../../src/content/bag-reader.ts'
 import type { ReadDispatcher } from '../../../src/content/read-dispatcher.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
@@ -13,7 +12,7 @@ import { DriveError } from '../../../src/domain/errors.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
 import type { BagId } from '../../../src/domain/ids.ts'
 import type { Logger } from '../../../src/domain/logger.ts'
-import type { BagFacts } from '../../../src/domain/record.ts'
+import type { BagFacts, FactsAccess } from '../../../src/domain/record.ts'
 import type {
   Download,
   DownloadLimits,
