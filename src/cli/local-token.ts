@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { link, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readTokenFile } from '../config/token.ts'
+import { linkIfFree } from '../disk/link-if-free.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem } from '../domain/errors.ts'
 
 /** The token of an embedded service, and where it is kept. */
 export interface LocalToken {
@@ -33,11 +34,7 @@ async function makeTokenFile(dataDir: string, path: string): Promise<boolean> {
     await makePrivateDirectory(dataDir, 'data directory')
     await writeFile(draft, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
     try {
-      await link(draft, path)
-      return true
-    } catch (error) {
-      if (systemErrorCode(error) === 'EEXIST') return false
-      throw error
+      return await linkIfFree(draft, path)
     } finally {
       await rm(draft, { force: true })
     }

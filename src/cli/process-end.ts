@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import { platform } from 'node:os'
 import type { Clock } from '../domain/clock.ts'
-import { systemErrorCode } from '../domain/errors.ts'
+import { hasProcess, readProcessStat } from '../disk/process-stat.ts'
 
 const PAUSE_MS = 20
 
@@ -15,25 +14,7 @@ export async function hasEnded(pid: number, longestMs: number, clock: Clock): Pr
   return true
 }
 
-/** One that has ended and whose parent has not noticed holds nothing any more (proc(5), state Z). */
 async function isRunning(pid: number): Promise<boolean> {
-  if (platform() !== 'linux') return isThere(pid)
-  try {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-    // The second field is a name in parentheses that may hold anything.
-    return !/^\) [ZX]/.test(stat.slice(stat.lastIndexOf(')')))
-  } catch (error) {
-    const code = systemErrorCode(error)
-    if (code === 'ENOENT' || code === 'ESRCH') return false
-    throw error
-  }
-}
-
-function isThere(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return systemErrorCode(error) === 'EPERM'
-  }
+  if (platform() !== 'linux') return hasProcess(pid)
+  return (await readProcessStat(pid))?.hasEnded === false
 }

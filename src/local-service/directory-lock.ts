@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { link, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { z } from 'zod'
-import { DriveError, systemErrorCode } from '../domain/errors.ts'
+import { ifThere } from '../disk/if-there.ts'
+import { linkIfFree } from '../disk/link-if-free.ts'
+import { hasProcess, readProcFile, readProcessStat } from '../disk/process-stat.ts'
+import { DriveError } from '../domain/errors.ts'
 import { onDisk, PRIVATE_FILE } from './durable-files.ts'
 
 /**
@@ -51,22 +54,12 @@ async function take(path: string, mine: string): Promise<void> {
   }
 }
 
-async function linkIfFree(draft: string, path: string): Promise<boolean> {
-  try {
-    await link(draft, path)
-    return true
-  } catch (error) {
-    if (systemErrorCode(error) === 'EEXIST') return false
-    throw error
-  }
-}
-
 async function removeIfStale(path: string): Promise<void> {
   const found = await readIfThere(path)
   if (found === undefined) return
   await refuseIfAlive(path, found)
   const aside = `${path}.${randomUUID()}`
-  await rename(path, aside).catch(ignoreMissing)
+  await ifThere(rename(path, aside))
   const moved = await readIfThere(aside)
   // Another process may have taken the stale lock over between our look and our rename.
   if (moved !== undefined && moved !== found) await linkIfFree(aside, path)
@@ -95,29 +88,12 @@ function parseHolder(text: string): z.infer<typeof holderSchema> | undefined {
 
 /** Boot and start time of a running process, '' where /proc does not tell, undefined when it has ended. */
 async function startOf(pid: number): Promise<string | undefined> {
-  const boot = await readIfThere('/proc/sys/kernel/random/boot_id')
-  if (boot === undefined) return isRunning(pid) ? '' : undefined
-  const stat = await readIfThere(`/proc/${pid}/stat`)
-  // proc(5): the name in parentheses may hold anything; state is field 3, starttime field 22.
-  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
-  if (fields === undefined || fields[0] === 'Z' || fields[0] === 'X') return undefined
-  return `${boot.trim()}/${fields[19] ?? ''}`
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return systemErrorCode(error) === 'EPERM'
-  }
+  const boot = await readProcFile('sys/kernel/random/boot_id')
+  if (boot === undefined) return hasProcess(pid) ? '' : undefined
+  const stat = await readProcessStat(pid)
+  return stat?.hasEnded === false ? `${boot.trim()}/${stat.startTime}` : undefined
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {
-  return readFile(path, 'utf8').catch(ignoreMissing)
-}
-
-function ignoreMissing(error: unknown): undefined {
-  const code = systemErrorCode(error)
-  // ESRCH: the process ended while its /proc file was read.
-  if (code !== 'ENOENT' && code !== 'ESRCH') throw error
+  return ifThere(readFile(path, 'utf8'))
 }

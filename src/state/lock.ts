@@ -2,8 +2,10 @@ import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ClassicLevel } from 'classic-level'
-import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isDriveError } from '../domain/errors.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
+import { ifThere } from '../disk/if-there.ts'
+import { hasProcess, readProcessStat } from '../disk/process-stat.ts'
 import { findLevelCode } from './level-error.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
 import { lacksRoom, releaseReserve } from './reserve.ts'
@@ -48,7 +50,7 @@ async function take(dir: string): Promise<StateLock> {
     await makePrivateDirectory(dir)
     const held = await hold(dir, nameFile)
     try {
-      const name = `${process.pid} ${(await startTimeOf(process.pid)) ?? '-'}\n`
+      const name = `${process.pid} ${(await readProcessStat(process.pid))?.startTime ?? '-'}\n`
       await writeFileAtomic(nameFile, name, { durable: false })
     } catch (error) {
       await held.close()
@@ -118,7 +120,7 @@ async function clear(path: string): Promise<void> {
 }
 
 async function refuseLiveHolder(nameFile: string): Promise<void> {
-  const [pid, started] = (await readIfThere(nameFile)).trim().split(' ')
+  const [pid, started] = ((await ifThere(readFile(nameFile, 'utf8'))) ?? '').trim().split(' ')
   if (pid === undefined || !/^[1-9]\d*$/.test(pid)) return
   if (!(await isAlive(Number(pid), started))) return
   throw new DriveError('locked', `This account is in use already, by process ${pid}.`, {
@@ -127,29 +129,7 @@ async function refuseLiveHolder(nameFile: string): Promise<void> {
 }
 
 async function isAlive(pid: number, started: string | undefined): Promise<boolean> {
-  const now = await startTimeOf(pid)
-  if (now !== undefined && started !== undefined && started !== '-') return now === started
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return systemErrorCode(error) === 'EPERM'
-  }
-}
-
-/** Field 22 of /proc/PID/stat (proc(5)); undefined where there is none. */
-async function startTimeOf(pid: number): Promise<string | undefined> {
-  const stat = await readIfThere(`/proc/${pid}/stat`)
-  // The second field is a name in parentheses that may hold anything.
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
-}
-
-async function readIfThere(path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    const code = systemErrorCode(error)
-    if (code === 'ENOENT' || code === 'ESRCH') return ''
-    throw error
-  }
+  const now = await readProcessStat(pid)
+  if (now === undefined || started === undefined || started === '-') return hasProcess(pid)
+  return now.startTime === started
 }

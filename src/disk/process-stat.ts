@@ -1,0 +1,39 @@
+import { readFile } from 'node:fs/promises'
+import { systemErrorCode } from '../domain/errors.ts'
+
+/** What the kernel tells of a process (proc(5)). */
+export interface ProcessStat {
+  /** It has ended, and its parent has not noticed: it holds nothing any more. */
+  readonly hasEnded: boolean
+  /** In ticks since the machine was started. */
+  readonly startTime: string
+}
+
+/** Undefined for a process that is gone, and where there is no /proc. */
+export async function readProcessStat(pid: number): Promise<ProcessStat | undefined> {
+  const stat = await readProcFile(`${pid}/stat`)
+  // The second field is a name in parentheses that may hold anything: behind it are the third and the others.
+  const [state = '', ...others] = stat?.slice(stat.lastIndexOf(')') + 2).split(' ') ?? []
+  if (stat === undefined) return undefined
+  return { hasEnded: state === 'Z' || state === 'X', startTime: others[18] ?? '' }
+}
+
+/** A file of /proc, undefined when it is not there; ESRCH is of a process that ends meanwhile. */
+export async function readProcFile(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(`/proc/${path}`, 'utf8')
+  } catch (error) {
+    const code = systemErrorCode(error)
+    if (code === 'ENOENT' || code === 'ESRCH') return undefined
+    throw error
+  }
+}
+
+/** True for a process that signals reach, or that belongs to another user. */
+export function hasProcess(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return systemErrorCode(error) === 'EPERM'
+  }
+}
