@@ -6,7 +6,7 @@ import { isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import type { CommandContext } from './context.ts'
-import { createLogger } from './logging.ts'
+import { createStderrLogger } from './logging.ts'
 import { listenForStop } from './signals.ts'
 
 /** The options of every command that talks to an account without a mount. */
@@ -39,11 +39,9 @@ export async function chooseAccount(
   flags: AccountFlags,
 ): Promise<{ url: string; token: string }> {
   const { output, environment } = context
-  const warn = (sentence: string): void => {
-    output.note(`bagfs: warning: ${sentence}`)
-  }
   const url = chooseServiceUrl(flags.url, environment.url)
-  if (isUnencrypted(url)) warn(`${url} is not encrypted; others on the network can read the token.`)
+  if (isUnencrypted(url))
+    output.warn(`${url} is not encrypted; others on the network can read the token.`)
   const { tokenFile } = flags
   const { token: environmentToken } = environment
   const token = await readToken(
@@ -51,7 +49,7 @@ export async function chooseAccount(
       ...(tokenFile === undefined ? {} : { tokenFile }),
       ...(environmentToken === undefined ? {} : { environmentToken }),
     },
-    warn,
+    output.warn,
   )
   return { url, token }
 }
@@ -63,15 +61,7 @@ export async function withAccount<T>(
   task: (access: AccountAccess) => Promise<T>,
 ): Promise<T> {
   const { url, token } = await chooseAccount(context, flags)
-  const log = createLogger(
-    { level: 'warn', json: false },
-    {
-      write: (text) => {
-        context.output.raw('stderr', text)
-      },
-      secrets: [token],
-    },
-  )
+  const log = createStderrLogger(context.output, [token])
   // The HTTP client takes long to load, and commands that only read options need it not.
   const { createHttpService } = await import('../service/http-service.ts')
   const service = createHttpService({ log, clock: systemClock }, { baseUrl: url, token })

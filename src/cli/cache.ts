@@ -10,7 +10,7 @@ import {
   titleOf,
   type PlaceFlags,
 } from './drive-places.ts'
-import { createLogger } from './logging.ts'
+import { createStderrLogger } from './logging.ts'
 import type { Output } from './output.ts'
 import { describeCache } from '../mount/status-words.ts'
 
@@ -79,10 +79,7 @@ async function forEachCache(
   flags: PlaceFlags,
   task: (cache: CacheAccess) => Promise<Done>,
 ): Promise<readonly (Done & { readonly place: string })[]> {
-  const write = (text: string): void => {
-    output.raw('stderr', text)
-  }
-  const log = createLogger({ level: 'warn', json: false }, { write, secrets: [] })
+  const log = createStderrLogger(output)
   const places = await findPlaces(flags)
   if (places.length === 0) output.note('There is no cache yet: nothing was ever mounted.')
   const results = []

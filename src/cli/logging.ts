@@ -1,6 +1,7 @@
 import { pino } from 'pino'
 import type { LogLevel } from '../config/options.ts'
 import type { Logger } from '../domain/logger.ts'
+import type { Output } from './output.ts'
 import { toPrintable } from '../domain/printable.ts'
 
 export interface LogSettings {
@@ -49,6 +50,18 @@ export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
     warn: logger.warn.bind(logger),
     error: logger.error.bind(logger),
   }
+}
+
+/** The log of a command: on stderr. */
+export function createStderrLogger(
+  output: Output,
+  secrets: Iterable<string> = [],
+  settings: LogSettings = { level: 'warn', json: false },
+): Logger {
+  const write = (text: string): void => {
+    output.raw('stderr', text)
+  }
+  return createLogger(settings, { write, secrets })
 }
 
 function atTwoDepths(field: string): readonly string[] {

@@ -1,5 +1,4 @@
-import type { Logger } from '../domain/logger.ts'
-import { createLogger } from './logging.ts'
+import { createStderrLogger } from './logging.ts'
 import { runMountJob } from './mount-job.ts'
 import type { MountJob } from './mount-job.ts'
 import type { Output } from './output.ts'
@@ -26,7 +25,7 @@ export async function mountHere(
   const secrets = new Set([job.service.token])
   try {
     await runMountJob(job, {
-      log: createJobLogger(output, job, secrets),
+      log: createStderrLogger(output, secrets, job.log),
       onSecret: (secret) => secrets.add(secret),
       onReady: options.onReady,
       stopSignal: signals.stop,
@@ -37,13 +36,4 @@ export async function mountHere(
     line.end()
     if (options.signals === undefined) signals.ignore()
   }
-}
-
-function createJobLogger(output: Output, job: MountJob, secrets: Iterable<string>): Logger {
-  return createLogger(job.log, {
-    write: (text) => {
-      output.raw('stderr', text)
-    },
-    secrets,
-  })
 }

@@ -15,7 +15,7 @@ import {
   type DrivePlace,
   type PlaceFlags,
 } from './drive-places.ts'
-import { createLogger } from './logging.ts'
+import { createStderrLogger } from './logging.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
 import { describeDamaged, describeItem } from '../mount/status-words.ts'
@@ -186,11 +186,7 @@ class OutboxCommand {
     place: DrivePlace,
     task: (outbox: OutboxAccess) => Promise<Result>,
   ): Promise<Result> {
-    const write = (text: string): void => {
-      this.#output.raw('stderr', text)
-    }
-    const log = createLogger({ level: 'warn', json: false }, { write, secrets: [] })
-    return withOutbox(place, log, task)
+    return withOutbox(place, createStderrLogger(this.#output), task)
   }
 }
 

@@ -39,6 +39,11 @@ export class Output {
     this.#streams.stderr.write(lines.join(''))
   }
 
+  /** A sentence that warns; may be passed on by itself. */
+  readonly warn = (sentence: string): void => {
+    this.note(`bagfs: warning: ${sentence}`)
+  }
+
   /** Text made by commander or the log, which is safe already. */
   raw(to: 'stdout' | 'stderr', text: string): void {
     if (to === 'stderr' || !this.#stdoutIsGone) this.#streams[to].write(text)

@@ -116,8 +116,6 @@ async function chooseService(
     const file = tokenFile === undefined ? {} : { tokenFile: resolve(tokenFile) }
     return { kind: 'account', ...(await chooseAccount(context, flags)), ...file }
   }
-  const { token } = await keepLocalToken(dataDir, (sentence) => {
-    context.output.note(`bagfs: warning: ${sentence}`)
-  })
+  const { token } = await keepLocalToken(dataDir, context.output.warn)
   return { kind: 'local', dataDir, token }
 }

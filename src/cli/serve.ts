@@ -10,7 +10,7 @@ import { DriveError } from '../domain/errors.ts'
 import { asOptionParser } from './account.ts'
 import type { CommandContext } from './context.ts'
 import { keepLocalToken } from './local-token.ts'
-import { createLogger } from './logging.ts'
+import { createStderrLogger } from './logging.ts'
 import { listenForStop } from './signals.ts'
 
 const DEFAULT_PORT = 7790
@@ -54,22 +54,17 @@ async function serve({ output }: CommandContext, flags: ServeFlags): Promise<voi
     })
   }
   if (!isLoopback(flags.host)) {
-    output.note(
-      `bagfs: warning: ${flags.host} can be reached from other machines, and nothing is encrypted: others on the network can read the token and the files.`,
+    output.warn(
+      `${flags.host} can be reached from other machines, and nothing is encrypted: others on the network can read the token and the files.`,
     )
   }
   const signals = listenForStop()
   const dataDir = resolve(flags.data)
   const token = await chooseToken({ output }, flags, dataDir)
-  const log = createLogger(
-    { level: flags.logLevel, json: flags.logJson === true },
-    {
-      write: (text) => {
-        output.raw('stderr', text)
-      },
-      secrets: [token],
-    },
-  )
+  const log = createStderrLogger(output, [token], {
+    level: flags.logLevel,
+    json: flags.logJson === true,
+  })
   const { host, port, capacity: capacityBytes } = flags
   // Loaded here: no other command waits for a web server to load.
   const { startLocalService } = await import('../local-service/server.ts')
@@ -88,11 +83,8 @@ async function chooseToken(
   flags: ServeFlags,
   dataDir: string,
 ): Promise<string> {
-  const warn = (sentence: string): void => {
-    output.note(`bagfs: warning: ${sentence}`)
-  }
-  if (flags.tokenFile !== undefined) return readTokenFile(flags.tokenFile, warn)
-  const { token, path, isNew } = await keepLocalToken(dataDir, warn)
+  if (flags.tokenFile !== undefined) return readTokenFile(flags.tokenFile, output.warn)
+  const { token, path, isNew } = await keepLocalToken(dataDir, output.warn)
   output.note(`${isNew ? 'Made a token' : 'The token is'} in ${path}.`)
   return token
 }

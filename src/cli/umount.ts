@@ -65,7 +65,7 @@ function tellKept(output: Output, note: string, { isFailure }: { isFailure: bool
 /** Until then the process holds its state directory: a mount right after this command would be refused. */
 async function waitForEnd(output: Output, pid: number): Promise<void> {
   if (await hasEnded(pid, LONGEST_END_MS, systemClock)) return
-  output.note(`bagfs: warning: the drive has left, but its process ${pid} does not end.`)
+  output.warn(`the drive has left, but its process ${pid} does not end.`)
 }
 
 /** Takes a mount away whose process is gone; false when there is none. The outbox is on disk. */

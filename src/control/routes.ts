@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { ControlActions } from './actions.ts'
-import type { LeavingEvent, Refusal, SyncEvent, VerifyEvent } from './protocol.ts'
+import type { LeavingEvent, LeavingProgress, Refusal, SyncEvent, VerifyEvent } from './protocol.ts'
 
 interface ControlCall {
   readonly actions: ControlActions
@@ -62,66 +62,60 @@ export async function answer(
 }
 
 async function leave({ actions, query, response }: ControlCall): Promise<void> {
-  const send = startLines(response)
-  try {
-    const waiting = await actions.leave({
-      now: query.has('now'),
-      onProgress: (progress) => {
-        send({ type: 'progress', progress })
-      },
-    })
-    send({ type: 'left', waiting })
-  } catch (error) {
-    if (!(error instanceof DriveError)) throw error
-    const { message, hint } = refusalOf(error)
-    send({ type: 'busy', message, ...(hint === undefined ? {} : { hint }) })
-  }
-  await end(response)
+  const refused = ({ message, hint }: Refusal): LeavingEvent => ({
+    type: 'busy',
+    message,
+    ...(hint === undefined ? {} : { hint }),
+  })
+  await answerInLines<LeavingEvent>(response, refused, async (send) => {
+    const onProgress = (progress: LeavingProgress): void => {
+      send({ type: 'progress', progress })
+    }
+    send({ type: 'left', waiting: await actions.leave({ now: query.has('now'), onProgress }) })
+  })
 }
 
 async function sync({ actions, query, response }: ControlCall): Promise<void> {
-  const send = startLines(response)
   const name = query.get('name')
-  try {
-    const left = await actions.sync({
-      ...(name === null ? {} : { name }),
-      onProgress: (waiting) => {
-        send({ type: 'progress', waiting })
-      },
-    })
+  await answerInLines<SyncEvent>(response, asRefused, async (send) => {
+    const onProgress = (waiting: number): void => {
+      send({ type: 'progress', waiting })
+    }
+    const left = await actions.sync({ ...(name === null ? {} : { name }), onProgress })
     send({ type: 'synced', left: [...left] })
-  } catch (error) {
-    if (!(error instanceof DriveError)) throw error
-    send({ type: 'refused', ...refusalOf(error) })
-  }
-  await end(response)
+  })
 }
 
 async function verify({ actions, response, signal }: ControlCall): Promise<void> {
-  const send = startLines(response)
-  try {
-    const report = await actions.verifyCache({
-      onProgress: (checked) => {
-        send({ type: 'progress', checked })
-      },
-      signal,
-    })
-    send({ type: 'verified', report })
-  } catch (error) {
-    if (!(error instanceof DriveError)) throw error
-    send({ type: 'refused', ...refusalOf(error) })
-  }
-  await end(response)
+  await answerInLines<VerifyEvent>(response, asRefused, async (send) => {
+    const onProgress = (checked: number): void => {
+      send({ type: 'progress', checked })
+    }
+    send({ type: 'verified', report: await actions.verifyCache({ onProgress, signal }) })
+  })
 }
 
-/** Begins an answer of one line of JSON per event. */
-function startLines(
+function asRefused(refusal: Refusal): { type: 'refused' } & Refusal {
+  return { type: 'refused', ...refusal }
+}
+
+/** Answers with one line of JSON for each event; a DriveError is the last of them. */
+async function answerInLines<Event>(
   response: ServerResponse,
-): (event: LeavingEvent | SyncEvent | VerifyEvent) => void {
-  response.writeHead(200, { 'content-type': 'application/x-ndjson', connection: 'close' })
-  return (event) => {
+  asEvent: (refusal: Refusal) => Event,
+  task: (send: (event: Event) => void) => Promise<void>,
+): Promise<void> {
+  const send = (event: Event): void => {
     response.write(`${JSON.stringify(event)}\n`)
   }
+  response.writeHead(200, { 'content-type': 'application/x-ndjson', connection: 'close' })
+  try {
+    await task(send)
+  } catch (error) {
+    if (!(error instanceof DriveError)) throw error
+    send(asEvent(refusalOf(error)))
+  }
+  await end(response)
 }
 
 async function sendJson(response: ServerResponse, value: unknown, status = 200): Promise<void> {
