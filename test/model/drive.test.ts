@@ -3,62 +3,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isDriveError } from '../../src/domain/errors.ts'
-import type { HandleId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../src/local-service/server.ts'
-import { DriveInProcess, type DriveHome } from '../support/drive-in-process.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
 import { SEED } from '../support/seed.ts'
+import { operations, operationsInTrouble, run } from './user.ts'
 
 const RUNS = Number(process.env['BAGFS_MODEL_RUNS'] ?? 1_000)
-
-/** Files by path, as plain as can be. `F/` and `G/` are folders; others are in the root. */
-type Model = Map<string, string>
-
-const FOLDERS = ['F', 'G']
-const file = fc.constantFrom('a', 'b', 'c.txt', 'a~', 'F/x', 'F/y', 'F/d/z', 'G/x')
-/** Often content that was there before: the service gives equal content of a name the same id. */
-const text = fc.oneof(
-  fc.constantFrom('', 'once', 'again'),
-  fc.string({ unit: 'grapheme-ascii', maxLength: 80 }),
-)
-const place = fc.nat({ max: 100 })
-
-/** What happens to a drive: by its user, by another client, to its process. */
-const operation = fc.oneof(
-  fc.record({ op: fc.constant('write' as const), file, text }),
-  fc.record({ op: fc.constant('append' as const), file, text }),
-  fc.record({ op: fc.constant('patch' as const), file, text, place }),
-  fc.record({ op: fc.constant('truncate' as const), file, place }),
-  fc.record({ op: fc.constant('read' as const), file }),
-  fc.record({ op: fc.constant('read part' as const), file, place }),
-  fc.record({ op: fc.constant('stat' as const), file }),
-  fc.record({ op: fc.constant('list' as const) }),
-  fc.record({ op: fc.constant('remove' as const), file }),
-  fc.record({ op: fc.constant('rename' as const), file, to: file }),
-  fc.record({ op: fc.constant('save by rename' as const), file, text }),
-  fc.record({ op: fc.constant('save with backup' as const), file, text: fc.option(text) }),
-  fc.record({ op: fc.constant('swap' as const), file, to: file }),
-  fc.record({ op: fc.constant('there and back' as const), file, over: fc.option(file) }),
-  fc.record({ op: fc.constant('touch' as const), file, place }),
-  fc.record({ op: fc.constant('mode' as const), file }),
-  fc.record({ op: fc.constant('read after remove' as const), file }),
-  fc.record({ op: fc.constant('write by two' as const), file, text }),
-  fc.record({ op: fc.constant('remove folder' as const), folder: fc.constantFrom(...FOLDERS) }),
-  fc.record({ op: fc.constant('rename folder' as const) }),
-  fc.record({ op: fc.constant('sync' as const) }),
-  fc.record({ op: fc.constant('expire listing' as const) }),
-  fc.record({ op: fc.constant('upload elsewhere' as const), text }),
-  fc.record({ op: fc.constant('delete elsewhere' as const) }),
-  fc.record({ op: fc.constant('remount' as const) }),
-  fc.record({ op: fc.constant('kill' as const) }),
-)
-
-type Operation = typeof operation extends fc.Arbitrary<infer One> ? One : never
+const RUNS_IN_TROUBLE = Math.ceil(RUNS / 4)
+const LIMITS = { seed: SEED, endOnFailure: RUNS > 100, maxSkipsPerRun: 0 }
 
 describe('a drive and plain maps', () => {
   let service: LocalService
   let dir: string
+  let accounts = 0
   /** A wait that is no length of time would fire at once, for ever. */
   const overflows: string[] = []
   const onWarning = ({ name, message }: Error): void => {
@@ -67,7 +25,7 @@ describe('a drive and plain maps', () => {
   beforeAll(async () => {
     process.on('warning', onWarning)
     dir = mkdtempSync(join(tmpdir(), 'bagfs-model-'))
-    const tokens = Array.from({ length: RUNS * 3 + 200 }, (_, at) => `token-${at}`)
+    const tokens = Array.from({ length: RUNS * 4 + 200 }, (_, at) => `token-${at}`)
     service = await startLocalService(
       { dataDir: join(dir, 'service'), tokens },
       { log: silentLogger },
@@ -79,394 +37,39 @@ describe('a drive and plain maps', () => {
     rmSync(dir, { recursive: true, force: true })
   })
 
+  const newHome = () => {
+    accounts += 1
+    const at = { dir: join(dir, `state-${accounts}`), token: `token-${accounts}` }
+    return { url: service.url, ...at }
+  }
+
   it(`agree after anything (${RUNS} runs, seed ${SEED})`, { timeout: 1_200_000 }, async () => {
-    let accounts = 0
-    const operations = fc.array(operation, { minLength: 5, maxLength: 25 })
     await fc.assert(
       fc.asyncProperty(operations, fc.boolean(), async (all, writeBack) => {
-        accounts += 1
-        const home = {
-          url: service.url,
-          token: `token-${accounts}`,
-          dir: join(dir, `state-${accounts}`),
-          writeBack,
-        }
+        const home = { ...newHome(), writeBack }
         await run(home, all)
         rmSync(home.dir, { recursive: true, force: true })
       }),
-      { numRuns: RUNS, seed: SEED, endOnFailure: RUNS > 100, maxSkipsPerRun: 0 },
+      { ...LIMITS, numRuns: RUNS },
+    )
+    expect(overflows).toEqual([])
+  })
+
+  const inTrouble = `agree though what is sent goes wrong (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
+  it(inTrouble, { timeout: 1_200_000 }, async () => {
+    await fc.assert(
+      fc.asyncProperty(operationsInTrouble, async (all) => {
+        const proxy = await startFaultProxy(service.url)
+        try {
+          const home = { ...newHome(), writeBack: true }
+          await run(home, all, proxy)
+          rmSync(home.dir, { recursive: true, force: true })
+        } finally {
+          await proxy.close()
+        }
+      }),
+      { ...LIMITS, numRuns: RUNS_IN_TROUBLE },
     )
     expect(overflows).toEqual([])
   })
 })
-
-async function run(home: DriveHome, operations: readonly Operation[]): Promise<void> {
-  const user = new User(home, await DriveInProcess.open(home))
-  try {
-    for (const each of operations) await user.do(each)
-    await user.check()
-    await user.remount()
-    await user.check()
-  } finally {
-    await user.drop()
-  }
-  await checkElsewhere(home, user.model)
-}
-
-/** Another machine, that knows nothing but the account, sees the same. Empty folders stay where they are. */
-async function checkElsewhere(home: DriveHome, model: Model): Promise<void> {
-  const other = await DriveInProcess.open({ ...home, dir: `${home.dir}-elsewhere` })
-  try {
-    const seen = Object.entries(await other.tree()).filter(([, content]) => content !== null)
-    expect(Object.fromEntries(seen)).toEqual(Object.fromEntries(model))
-  } finally {
-    await other.drop()
-    rmSync(`${home.dir}-elsewhere`, { recursive: true, force: true })
-  }
-}
-
-/** Does the same to a drive and to a map, and compares. */
-class User {
-  readonly model: Model = new Map()
-  readonly #home: DriveHome
-  #drive: DriveInProcess
-  #uploads = 0
-
-  constructor(home: DriveHome, drive: DriveInProcess) {
-    this.#home = home
-    this.#drive = drive
-  }
-
-  async drop(): Promise<void> {
-    await this.#drive.drop()
-  }
-
-  async check(): Promise<void> {
-    const seen = Object.entries(await this.#drive.tree()).filter(([, content]) => content !== null)
-    expect(Object.fromEntries(seen)).toEqual(Object.fromEntries(this.model))
-  }
-
-  async remount(): Promise<void> {
-    await this.#drive.drain()
-    await this.#again()
-  }
-
-  async #again(): Promise<void> {
-    await this.#drive.drop()
-    this.#drive = await DriveInProcess.open(this.#home)
-  }
-
-  async do(operation: Operation): Promise<void> {
-    switch (operation.op) {
-      case 'write':
-        return this.#write(operation.file, operation.text)
-      case 'append':
-        return this.#patch(operation.file, operation.text, Infinity)
-      case 'patch':
-        return this.#patch(operation.file, operation.text, operation.place)
-      case 'truncate':
-        return this.#truncate(operation.file, operation.place)
-      case 'read':
-        return this.#read(operation.file)
-      case 'read part':
-        return this.#readPart(operation.file, operation.place)
-      case 'stat':
-        return this.#stat(operation.file)
-      case 'list':
-        return this.check()
-      default:
-        return this.#doMore(operation)
-    }
-  }
-
-  async #doMore(operation: Operation): Promise<void> {
-    switch (operation.op) {
-      case 'remove':
-        return this.#remove(operation.file)
-      case 'rename':
-        return this.#rename(operation.file, operation.to)
-      case 'save by rename':
-        return this.#save(operation.file, operation.text)
-      case 'save with backup':
-        return this.#saveWithBackup(operation.file, operation.text)
-      case 'swap':
-        return this.#swap(operation.file, operation.to)
-      case 'there and back':
-        return this.#moveThereAndBack(operation.file, operation.over)
-      case 'touch':
-        return this.#setAttributes(operation.file, { mtimeMs: operation.place * 1_000 })
-      case 'mode':
-        return this.#setAttributes(operation.file, { mode: 0o600 })
-      case 'read after remove':
-        return this.#readAfterRemove(operation.file)
-      case 'write by two':
-        return this.#writeByTwo(operation.file, operation.text)
-      default:
-        return this.#doElse(operation)
-    }
-  }
-
-  async #doElse(operation: Operation): Promise<void> {
-    switch (operation.op) {
-      case 'remove folder':
-        return this.#removeFolder(operation.folder)
-      case 'rename folder':
-        return this.#renameFolder()
-      case 'sync':
-        return this.#drive.drive.sync()
-      case 'expire listing':
-        await this.#drive.listing.refreshNow()
-        return
-      case 'upload elsewhere':
-        return this.#uploadElsewhere(operation.text)
-      case 'delete elsewhere':
-        return this.#deleteElsewhere()
-      case 'remount':
-        return this.remount()
-      case 'kill':
-        return this.#again()
-      default:
-        throw new Error(`What is ${operation.op}?`)
-    }
-  }
-
-  /** Makes the directories of a path, then the file. */
-  async #create(path: string): Promise<HandleId> {
-    const { drive } = this.#drive
-    const names = path.split('/')
-    for (let depth = 1; depth < names.length; depth += 1) {
-      const { parent, name } = await this.#drive.parent(names.slice(0, depth).join('/'))
-      await drive.makeDirectory(parent, name, 0o755).catch((error: unknown) => {
-        if (!isDriveError(error, 'exists')) throw error
-      })
-    }
-    const { parent, name } = await this.#drive.parent(path)
-    return (await drive.create(parent, name, 0o644)).handle
-  }
-
-  async #put(handle: HandleId, content: string, position: number): Promise<void> {
-    const { drive } = this.#drive
-    if (content !== '') await drive.write(handle, Buffer.from(content), position)
-  }
-
-  async #close(handle: HandleId): Promise<void> {
-    try {
-      await this.#drive.drive.flush(handle)
-    } finally {
-      await this.#drive.drive.release(handle)
-    }
-  }
-
-  async #openToWrite(path: string, truncate: boolean): Promise<HandleId> {
-    if (!this.model.has(path)) return this.#create(path)
-    return this.#drive.drive.open(await this.#drive.node(path), { writable: true, truncate })
-  }
-
-  async #write(path: string, content: string): Promise<void> {
-    const handle = await this.#openToWrite(path, true)
-    await this.#put(handle, content, 0)
-    await this.#close(handle)
-    this.model.set(path, content)
-  }
-
-  async #patch(path: string, content: string, at: number): Promise<void> {
-    const before = this.model.get(path) ?? ''
-    const position = Math.min(at, before.length)
-    const handle = await this.#openToWrite(path, false)
-    await this.#put(handle, content, position)
-    await this.#close(handle)
-    const after = before.slice(0, position) + content + before.slice(position + content.length)
-    this.model.set(path, after)
-  }
-
-  async #truncate(path: string, length: number): Promise<void> {
-    const before = this.model.get(path)
-    if (before === undefined) return
-    await this.#drive.drive.truncate(await this.#drive.node(path), length)
-    this.model.set(path, before.slice(0, length).padEnd(length, '\0'))
-  }
-
-  async #read(path: string): Promise<void> {
-    const content = this.model.get(path)
-    if (content === undefined) {
-      await expect(this.#drive.read(path)).rejects.toMatchObject({ code: 'not-found' })
-    } else expect(await this.#drive.read(path)).toBe(content)
-  }
-
-  async #readPart(path: string, position: number): Promise<void> {
-    const content = this.model.get(path)
-    if (content === undefined) return
-    const handle = await this.#drive.open(path)
-    try {
-      const buffer = Buffer.alloc(10)
-      const count = await this.#drive.drive.read(handle, buffer, position)
-      expect(buffer.subarray(0, count).toString()).toBe(content.slice(position, position + 10))
-    } finally {
-      await this.#drive.drive.release(handle)
-    }
-  }
-
-  async #stat(path: string): Promise<void> {
-    const content = this.model.get(path)
-    if (content === undefined) return
-    const { size } = await this.#drive.drive.getAttributes(await this.#drive.node(path))
-    expect(size).toBe(Buffer.byteLength(content))
-  }
-
-  async #setAttributes(path: string, changes: { mode?: number; mtimeMs?: number }): Promise<void> {
-    if (!this.model.has(path)) return
-    const node = await this.#drive.node(path)
-    await this.#drive.drive.setAttributes(node, changes)
-    expect(await this.#drive.drive.getAttributes(node)).toMatchObject(changes)
-  }
-
-  async #remove(path: string): Promise<void> {
-    if (!this.model.has(path)) return
-    const { parent, name } = await this.#drive.parent(path)
-    await this.#drive.drive.unlink(parent, name)
-    this.model.delete(path)
-  }
-
-  /** What mv does: between a folder and elsewhere it is a copy and a removal. */
-  async #rename(from: string, to: string): Promise<void> {
-    const content = this.model.get(from)
-    if (content === undefined || from === to || !this.#hasParent(to)) return
-    const source = await this.#drive.parent(from)
-    const target = await this.#drive.parent(to)
-    try {
-      await this.#drive.drive.rename(source.parent, source.name, target.parent, target.name)
-    } catch (error) {
-      if (!isDriveError(error, 'cross-device')) throw error
-      await this.#write(to, content)
-      await this.#remove(from)
-      return
-    }
-    this.model.delete(from)
-    this.model.set(to, content)
-  }
-
-  #hasParent(path: string): boolean {
-    const parent = path.slice(0, path.lastIndexOf('/') + 1)
-    return parent === '' || [...this.model.keys()].some((other) => other.startsWith(parent))
-  }
-
-  /** What an editor does: a temporary file, then a rename over the old one. */
-  async #save(path: string, content: string): Promise<void> {
-    if (!this.#hasParent(path)) return
-    const folder = path.slice(0, path.lastIndexOf('/') + 1)
-    const temporary = `${folder}.goutputstream-ABC123`
-    const handle = await this.#create(temporary)
-    await this.#put(handle, content, 0)
-    await this.#close(handle)
-    const source = await this.#drive.parent(temporary)
-    const target = await this.#drive.parent(path)
-    await this.#drive.drive.rename(source.parent, source.name, target.parent, target.name)
-    this.model.set(path, content)
-  }
-
-  /** What other editors do; without a text the content stays as it was. */
-  async #saveWithBackup(path: string, text: string | null): Promise<void> {
-    const content = this.model.get(path)
-    if (content === undefined) return
-    await this.#rename(path, `${path}~`)
-    await this.#write(path, text ?? content)
-    await this.#remove(`${path}~`)
-  }
-
-  async #swap(one: string, other: string): Promise<void> {
-    if (!this.model.has(one) || !this.model.has(other) || one === other) return
-    await this.#rename(one, 'between')
-    await this.#rename(other, one)
-    await this.#rename('between', other)
-  }
-
-  /** Each file ends with its own name and content; another may have had the name meanwhile. */
-  async #moveThereAndBack(path: string, over: string | null): Promise<void> {
-    if (!this.model.has(path) || over === path) return
-    const backup = `${path}~`
-    await this.#rename(path, backup)
-    if (over !== null && over !== backup && this.model.has(over)) {
-      await this.#rename(over, path)
-      await this.#rename(path, over)
-    }
-    await this.#rename(backup, path)
-  }
-
-  async #readAfterRemove(path: string): Promise<void> {
-    const content = this.model.get(path)
-    if (content === undefined) return
-    const handle = await this.#drive.open(path)
-    try {
-      await this.#remove(path)
-      expect(await this.#drive.readAll(handle)).toBe(content)
-    } finally {
-      await this.#drive.drive.release(handle)
-    }
-  }
-
-  async #writeByTwo(path: string, content: string): Promise<void> {
-    const one = await this.#openToWrite(path, true)
-    const other = await this.#drive.drive.open(await this.#drive.node(path), {
-      writable: true,
-      truncate: false,
-    })
-    await this.#put(one, content, 0)
-    await this.#put(other, 'second', content.length)
-    await this.#close(one)
-    await this.#close(other)
-    this.model.set(path, `${content}second`)
-  }
-
-  async #removeFolder(folder: string): Promise<void> {
-    const inside = [...this.model.keys()].filter((path) => path.startsWith(`${folder}/`))
-    if (inside.length === 0) return
-    const { drive } = this.#drive
-    for (const path of inside) await this.#remove(path)
-    const top = await this.#drive.parent(folder)
-    const node = await this.#drive.node(folder)
-    for (const { name } of await drive.readDirectory(node)) await drive.removeDirectory(node, name)
-    await drive.removeDirectory(top.parent, top.name)
-  }
-
-  /** F becomes G where there is no G: an empty folder left of G is in the way no more. */
-  async #renameFolder(): Promise<void> {
-    const inside = [...this.model.keys()].filter((path) => path.startsWith('F/'))
-    const isFree = ![...this.model.keys()].some((path) => path.startsWith('G/'))
-    if (inside.length === 0 || !isFree || inside.includes('F/d/z')) return
-    const { parent } = await this.#drive.parent('F')
-    await this.#drive.drive.rename(parent, 'F', parent, 'G')
-    for (const path of inside) {
-      this.model.set(`G${path.slice(1)}`, this.model.get(path) ?? '')
-      this.model.delete(path)
-    }
-  }
-
-  async #call(path: string, init: RequestInit): Promise<Response> {
-    const headers = { authorization: `Bearer ${this.#home.token}` }
-    const answer = await fetch(this.#home.url + path, { ...init, headers })
-    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
-    return answer
-  }
-
-  async #uploadElsewhere(content: string): Promise<void> {
-    this.#uploads += 1
-    const name = `elsewhere-${this.#uploads}.txt`
-    const form = new FormData()
-    form.append('file', new Blob([content]), name)
-    await this.#call('/api/files/upload', { method: 'POST', body: form })
-    await this.#drive.listing.refreshNow()
-    this.model.set(name, content)
-  }
-
-  async #deleteElsewhere(): Promise<void> {
-    const name = [...this.model.keys()].find((path) => path.startsWith('elsewhere-'))
-    if (name === undefined) return
-    const answer = await this.#call('/api/user/files_list', {})
-    const records = (await answer.json()) as { filename: string; bag_id: string }[]
-    const bagId = records.find(({ filename }) => filename === name)?.bag_id ?? ''
-    const body = new URLSearchParams({ bag_id: bagId })
-    await this.#call('/api/bag', { method: 'DELETE', body })
-    await this.#drive.listing.refreshNow()
-    this.model.delete(name)
-  }
-}
