@@ -27,11 +27,20 @@ it('what is closed in a folder while its new name is being stored survives a kil
   await user.drive.makeDirectory(ROOT, 'F', 0o755)
   await write('F/before', 'stored')
   await user.drive.sync()
+  // The end of the rename waits for the answer to this.
+  const deleting = new Promise<void>((resolve) => {
+    proxy.add({
+      match: { method: 'DELETE' },
+      fault: { silence: true, before: () => Promise.resolve(resolve()) },
+    })
+  })
   await user.drive.rename(ROOT, 'F', ROOT, 'G')
   await write('G/after', 'closed')
+  await deleting
   const renamed = user.outbox.intents().find(({ name }) => name === 'G')
   expect(renamed).toMatchObject({ phase: 'confirmed', changes: { start: 0 } })
   await user.drop()
+  proxy.clear()
   user = await DriveInProcess.open(home)
   const whole = { 'G/before': 'stored', 'G/after': 'closed' }
   expect(await user.tree()).toEqual(whole)
