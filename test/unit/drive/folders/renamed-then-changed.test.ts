@@ -31,7 +31,7 @@ it('what is closed in a folder while its new name is being stored survives a kil
   const deleting = new Promise<void>((resolve) => {
     proxy.add({
       match: { method: 'DELETE' },
-      fault: { silence: true, before: () => Promise.resolve(resolve()) },
+      fault: { silence: true, before: () => Promise.resolve().then(resolve) },
     })
   })
   await user.drive.rename(ROOT, 'F', ROOT, 'G')
