@@ -11,19 +11,21 @@ import { HANGING_MS } from '../support/mounted-drive.ts'
 const OFTEN = { interval: 2 }
 
 let dir: string
+let runtimeDir: string
 let demo: ChildProcess
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'bagfs-demo-'))
+  runtimeDir = mkdtempSync(join(tmpdir(), 'bagfs-demo-runtime-'))
   demo = spawn(process.execPath, [resolve('dist/main.js'), 'demo'], {
     cwd: dir,
-    env: { ...process.env, XDG_RUNTIME_DIR: dir },
+    env: { ...process.env, XDG_RUNTIME_DIR: runtimeDir },
     stdio: 'ignore',
   })
 })
 afterEach(() => {
   demo.kill('SIGKILL')
   spawnSync('fusermount', ['-uzq', join(dir, 'drive')])
-  rmSync(dir, { recursive: true, force: true })
+  for (const each of [dir, runtimeDir]) rmSync(each, { recursive: true, force: true })
 })
 
 const ended = async (): Promise<void> => {
