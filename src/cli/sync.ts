@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises'
 import type { Command } from '@commander-js/extra-typings'
 import { askToSync } from '../control/client.ts'
-import type { WireItem } from '../control/protocol.ts'
+import type { Synced, WireItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { CommandContext } from './context.ts'
@@ -21,12 +21,20 @@ export function addSync(program: Command, { output }: CommandContext): void {
       const { live, dead } =
         found === undefined ? await findDrives() : { live: [found.drive], dead: [] }
       const left: WireItem[] = []
-      for (const drive of live) left.push(...(await sync(output, drive, found?.name)))
+      for (const drive of live) {
+        const synced = await sync(output, drive, found?.name)
+        left.push(...synced.left)
+        for (const each of synced.beingWritten) output.note(describeUnclosed(each))
+      }
       for (const { name, state } of left) output.note(`bagfs: ${name}: ${state}`)
       const owing = (await findRemains(dead)).filter(isOwing)
       for (const drive of owing) output.note(describeDead(drive, systemClock.now()))
       if (left.length + owing.length > 0) process.exitCode = 1
     })
+}
+
+function describeUnclosed(path: string): string {
+  return `bagfs: ${path}: a program is writing it; it is sent when the program closes it`
 }
 
 /** What was deleted may be there no more, and its delete still waits. */
@@ -43,11 +51,7 @@ async function mustBeThere(
   }
 }
 
-async function sync(
-  output: Output,
-  drive: LiveDrive,
-  name: string | undefined,
-): Promise<readonly WireItem[]> {
+async function sync(output: Output, drive: LiveDrive, name: string | undefined): Promise<Synced> {
   let shown = 0
   const onTerminal = output.terminal !== undefined
   try {

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { DriveStatus, LeavingProgress, WireItem, WireReport } from './protocol.ts'
+import type { DriveStatus, LeavingProgress, Synced, WireItem, WireReport } from './protocol.ts'
 
 /** What a running drive does when asked over its socket. Every rejection is a DriveError. */
 export interface ControlActions {
@@ -13,13 +13,13 @@ export interface ControlActions {
   }): Promise<number>
   status(): DriveStatus
   /**
-   * Sends what was written under a name of the root, or all; resolves with what could not be sent.
+   * Sends what was closed under a name of the root, or all.
    * `onProgress` gets how many changes wait, of the whole drive.
    */
   sync(options: {
     readonly name?: string
     readonly onProgress: (waiting: number) => void
-  }): Promise<readonly WireItem[]>
+  }): Promise<Synced>
   /** Tries failed changes again now, also those that waited for the person; all without ids. */
   retry(ids: readonly string[]): Promise<readonly WireItem[]>
   /** Forgets changes and their content for good. Rejects `busy` while one is being sent. */

@@ -13,6 +13,7 @@ import {
   type DriveStatus,
   type LeavingEvent,
   type LeavingProgress,
+  type Synced,
   type WireItem,
   type WireReport,
 } from './protocol.ts'
@@ -81,16 +82,16 @@ function silent(socketPath: string, cause: unknown): DriveError {
   })
 }
 
-/** Waits until the service has what was written under `name`, or all; answers what it does not have. */
+/** Waits until the service has what was closed under `name`, or all. */
 export async function askToSync(
   socketPath: string,
   options: { readonly name?: string; readonly onProgress: (waiting: number) => void },
-): Promise<readonly WireItem[]> {
+): Promise<Synced> {
   const { name } = options
   const query = name === undefined ? '' : `?${new URLSearchParams({ name }).toString()}`
   try {
     for await (const event of eventsOf(socketPath, `/sync${query}`, syncEvent)) {
-      if (event.type === 'synced') return event.left
+      if (event.type === 'synced') return event
       if (event.type === 'refused') throw toError(event)
       options.onProgress(event.waiting)
     }

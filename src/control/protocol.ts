@@ -117,8 +117,15 @@ export const refusal = z.object(problem)
 /** A line of the answer to `POST /sync`. */
 export const syncEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('progress'), waiting: z.number() }),
-  /** `left` is what the service does not have all the same, each with its failure. */
-  z.object({ type: z.literal('synced'), left: z.array(outboxItem) }),
+  /**
+   * `left` is what the service does not have all the same, each with its failure; `beingWritten` has the paths of
+   * files that programs still write.
+   */
+  z.object({
+    type: z.literal('synced'),
+    left: z.array(outboxItem),
+    beingWritten: z.array(z.string()).default([]),
+  }),
   z.object({ type: z.literal('refused'), ...problem }),
 ])
 
@@ -132,6 +139,15 @@ export const verifyEvent = z.discriminatedUnion('type', [
 export type LeavingProgress = z.infer<typeof leavingProgress>
 export type LeavingEvent = z.infer<typeof leavingEvent>
 export type WireItem = z.infer<typeof outboxItem>
+
+/** How a sync ended. */
+export interface Synced {
+  /** What could not be sent. */
+  readonly left: readonly WireItem[]
+  /** Paths of files that programs still write: these are sent when they are closed. */
+  readonly beingWritten: readonly string[]
+}
+
 export type DriveStatus = z.infer<typeof driveStatus>
 export type WireReport = z.infer<typeof verifyReport>
 export type Refusal = z.infer<typeof refusal>

@@ -81,8 +81,11 @@ async function sync({ actions, query, response }: ControlCall): Promise<void> {
     const onProgress = (waiting: number): void => {
       send({ type: 'progress', waiting })
     }
-    const left = await actions.sync({ ...(name === null ? {} : { name }), onProgress })
-    send({ type: 'synced', left: [...left] })
+    const { left, beingWritten } = await actions.sync({
+      ...(name === null ? {} : { name }),
+      onProgress,
+    })
+    send({ type: 'synced', left: [...left], beingWritten: [...beingWritten] })
   })
 }
 

@@ -33,6 +33,7 @@ import { RootAttributes } from './root/root-attributes.ts'
 import { RootHome } from './root/root-home.ts'
 import type { DriveSettings } from './settings.ts'
 import { Space } from './space/space.ts'
+import { Unclosed } from './unclosed.ts'
 
 export interface DriveDeps {
   readonly service: UploaderDeps['service']
@@ -55,7 +56,6 @@ export interface DriveParts {
   readonly uploader: Uploader
   readonly missing: MissingBags
   readonly space: Space
-  readonly files: Files
   readonly kinds: Kinds
   readonly folders: FolderHome
   readonly openFolders: OpenFolders
@@ -64,6 +64,7 @@ export interface DriveParts {
   readonly moves: Moves
   readonly conflicts: Conflicts
   readonly leftOut: LeftOut
+  readonly unclosed: Unclosed
 }
 
 const SPACE_TTL_MS = 10_000
@@ -124,7 +125,8 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   )
   const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
   const moves = new Moves({ ...parts, handles, settings })
-  return { ...parts, missing, leftOut, handles, files, folderUploads, moves }
+  const unclosed = new Unclosed({ ...parts, handles })
+  return { ...parts, missing, leftOut, handles, folderUploads, moves, unclosed }
 }
 
 interface ForUploader {

@@ -3,7 +3,6 @@ import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { SpaceReport } from './space/space.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
-import { FolderOpenFile } from './folders/folder-open-file.ts'
 import { RootOpenFile } from './root/root-open-file.ts'
 import { ROOT } from './tree/nodes.ts'
 import type { RefusedChanges, RoomHolder } from './space/room.ts'
@@ -258,17 +257,20 @@ export class Drive {
     await this.#parts.folderUploads.recover()
   }
 
-  /** Resolves when the service has what was written under a name of the root, or under any. */
-  async sync(name?: string): Promise<void> {
-    await syncNow({ ...this.#deps, ...this.#parts, commitAll: () => this.commitAll() }, name)
+  /**
+   * Resolves when the service has what was closed or synced under a name of the root, or under any. Answers the
+   * paths of files that programs still write: these are sent when they are closed.
+   */
+  async sync(name?: string): Promise<readonly string[]> {
+    const { unclosed } = this.#parts
+    await unclosed.promiseClosed()
+    await syncNow({ ...this.#deps, ...this.#parts }, name)
+    return unclosed.pathsBeingWritten(name)
   }
 
-  /** What is open and written goes to the outbox. */
+  /** What programs write goes to the outbox as it is now, for leaving: they cannot close it any more. */
   async commitAll(): Promise<void> {
-    await this.#parts.files.commitAll()
-    for (const [, file] of this.#parts.handles.all()) {
-      if (file instanceof FolderOpenFile) await file.commit()
-    }
+    await this.#parts.unclosed.promiseAll()
   }
 
   close(): Promise<void> {

@@ -12,8 +12,6 @@ import type { Uploader } from '../outbox/uploader.ts'
 import type { FolderUploads } from './folders/folder-uploads.ts'
 
 interface SyncDeps {
-  /** What is open and written goes to the outbox. */
-  readonly commitAll: () => Promise<void>
   readonly folderUploads: FolderUploads
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -28,13 +26,12 @@ const LOOK_AGAIN_MS = 100
 const AT_ONCE = 8
 
 /**
- * Resolves when the service has everything that was written under a name of the root, or under any, steps of a
+ * Resolves when the service has everything that was promised under a name of the root, or under any, steps of a
  * save too. What that takes the place of is deleted then. Tries each change once; rejects, when all were tried, with
  * the reason of the first that the service does not take.
  */
 export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
-  const { commitAll, folderUploads, outbox, uploader } = deps
-  await commitAll()
+  const { folderUploads, outbox, uploader } = deps
   const intents = outbox.intents().filter((intent) => isNamed(intent, name))
   const underWay = new Set(intents.filter(({ id }) => uploader.isRunning(id)).map(({ id }) => id))
   const ids = new Set<IntentId>(await folderUploads.publish(name))

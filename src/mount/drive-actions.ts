@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { ControlActions } from '../control/actions.ts'
-import type { DriveStatus } from '../control/protocol.ts'
+import type { DriveStatus, Synced } from '../control/protocol.ts'
 import type { BagCache } from '../content/bag-cache.ts'
 import { verifyCache } from '../content/verify.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -40,10 +40,7 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
     return this.#deps.status()
   }
 
-  async sync({
-    name,
-    onProgress,
-  }: Parameters<ControlActions['sync']>[0]): Promise<readonly OutboxItem[]> {
+  async sync({ name, onProgress }: Parameters<ControlActions['sync']>[0]): Promise<Synced> {
     const { drive, outbox, clock } = this.#deps
     const startedAtMs = clock.now()
     const report = (): void => {
@@ -52,12 +49,11 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
     const stopReporting = outbox.onChange(report)
     report()
     try {
-      await drive.sync(name)
-      return []
+      return { left: [], beingWritten: await drive.sync(name) }
     } catch (error) {
       const failed = this.#items().filter(({ failure }) => (failure?.atMs ?? 0) >= startedAtMs)
       if (!(error instanceof DriveError) || failed.length === 0) throw error
-      return failed
+      return { left: failed, beingWritten: [] }
     } finally {
       stopReporting()
     }

@@ -218,7 +218,8 @@ class User {
       case 'rename folder':
         return this.#renameFolder()
       case 'sync':
-        return this.#drive.drive.sync()
+        await this.#drive.drive.sync()
+        return
       case 'expire listing':
         await this.#drive.listing.refreshNow()
         return

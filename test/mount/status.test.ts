@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { driveStatus, type DriveStatus } from '../../src/control/protocol.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive, type Outcome } from '../support/mounted-drive.ts'
+import { OpenFile } from '../support/open-file.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
 const UPLOAD = { method: 'POST', path: /upload$/ }
@@ -401,6 +402,31 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     await unpackFolder(bench.service, 'docs', target)
     expect(await drive.sh(`cat ${target}/*`)).toBe('one\ntwo\n')
     expect((await jsonOf(drive)).outbox).toEqual([])
+  })
+
+  it.each(['file', 'docs/file'])('tells in sync of %s while a program writes it', async (path) => {
+    const drive = await mount()
+    await drive.sh(`mkdir docs; echo stored > ${path}`)
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+    const stored = async (): Promise<string> => {
+      if (path === 'file') return (await bench.service.contentOf('file')).toString()
+      const target = join(bench.dir, 'unpacked')
+      await unpackFolder(bench.service, 'docs', target)
+      return readFileSync(join(target, 'file'), 'utf8')
+    }
+    const file = await OpenFile.open(join(bench.mountpoint, path), 'os.O_WRONLY | os.O_TRUNC')
+    try {
+      expect(await file.write('half')).toBe('ok 4')
+      const { code, stderr } = await bagfs('sync')
+      expect(code).toBe(0)
+      expect(stderr).toContain(`${path}: a program`)
+      expect(await stored()).toBe('stored\n')
+      expect(await file.close()).toBe('ok None')
+      expect(await bagfs('sync')).toMatchObject({ code: 0, stderr: '' })
+      expect(await stored()).toBe('half')
+    } finally {
+      file.end()
+    }
   })
 
   it('reads a bag that is not in the listing by its id', async () => {

@@ -128,9 +128,4 @@ export class FolderOpenFile extends OpenFile {
     this.#closeReading()
     await this.#deps.files.release(this.item, { wasWritable: this.writable })
   }
-
-  /** What is written goes to the outbox; for leaving. */
-  commit(): Promise<void> {
-    return this.keep({ closes: true })
-  }
 }

@@ -4,7 +4,7 @@ import { listedAs } from '../../domain/folder-names.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import { newDelete } from '../../intents/builders.ts'
 import type { PutIntent } from '../../intents/intent.ts'
-import { emptied, nextRound, ofPut, unchanged } from '../../intents/transitions.ts'
+import { collecting, emptied, nextRound, ofPut, unchanged } from '../../intents/transitions.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { PackedFolder, PackOptions } from '../../outbox/ports.ts'
@@ -20,13 +20,14 @@ import { FolderRoom } from './folder-room.ts'
 import { ChangeLog, type ChangeLogDeps, type ChangeLogSettings } from './change-log.ts'
 import { Folder, type FolderDeps, type OpenZip } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
-import type { LocalContent } from './item-content.ts'
 import { pathOfItem } from './items.ts'
 import { fileOperation, LocalContents, versionsOf } from './local-contents.ts'
 import {
+  areAllUnclosed,
   dropLocal,
   rebaseTree,
   leaveAllOut,
+  localOf,
   pack,
   takeSnapshot,
   unclosedOf,
@@ -263,7 +264,11 @@ export class OpenFolder {
     const { id } = this.changes
     this.#release()
     const put = id === undefined ? undefined : this.#deps.outbox.get(id)
-    if (put?.kind !== 'put' || (await this.#isUnchanged(put))) return undefined
+    if (put?.kind !== 'put') return undefined
+    if (this.#isAsStored(put)) {
+      await this.#keepAsStored(put)
+      return undefined
+    }
     await this.#splitTorn()
     const { plan, snapshot } = takeSnapshot(this.folder)
     const operations = this.changes.count
@@ -417,16 +422,23 @@ export class OpenFolder {
     if (this.changes.count > operations) this.changes.touch()
   }
 
-  /** True when the service has the folder as it is; the intent is confirmed with that bag then. */
-  async #isUnchanged(put: PutIntent): Promise<boolean> {
-    const { base, start } = put.changes ?? {}
-    if (base === undefined || start !== this.changes.count) return false
-    if (unclosedOf(this.folder).length > 0) return false
-    const isListed = this.#deps.entries
-      .recordsOf(base)
-      .some((record) => listedAs(record.name, put) !== undefined)
-    if (!isListed) return false
+  /** True when a zip would be the one that the service has: nothing was changed but what no program has closed yet. */
+  #isAsStored(put: PutIntent): boolean {
+    const { base, start = 0 } = put.changes ?? {}
+    if (base === undefined || !areAllUnclosed(this.folder, this.changes.count - start)) return false
+    const records = this.#deps.entries.recordsOf(base)
+    return records.some((record) => listedAs(record.name, put) !== undefined)
+  }
+
+  /** The intent is confirmed with the bag that the service has, or goes on to collect changes. */
+  async #keepAsStored(put: PutIntent): Promise<void> {
     const { outbox, clock } = this.#deps
+    if (unclosedOf(this.folder).length > 0) {
+      await outbox.update(put.id, ofPut(collecting), { durable: false })
+      return
+    }
+    const { base } = put.changes ?? {}
+    if (base === undefined) return
     const now = clock.now()
     await outbox.update(
       put.id,
@@ -434,7 +446,6 @@ export class OpenFolder {
       { durable: true },
     )
     await this.#finish()
-    return true
   }
 
   /** Sends what waits now; answers the intent to wait for, if any. */
@@ -448,12 +459,6 @@ export class OpenFolder {
     this.room.close()
     this.folder.close()
   }
-}
-
-function localOf({ files }: Snapshot): readonly LocalContent[] {
-  return Array.from(files.values(), ({ content }) => content).filter(
-    (content) => content.from === 'local',
-  )
 }
 
 async function linkFile(from: string, to: string): Promise<void> {

@@ -20,6 +20,13 @@ export interface Snapshot {
   readonly unread: ReadonlyMap<DirectoryNode, string>
 }
 
+/** What of it is in files of this machine. */
+export function localOf({ files }: Snapshot): readonly LocalContent[] {
+  return Array.from(files.values(), ({ content }) => content).filter(
+    (content) => content.from === 'local',
+  )
+}
+
 /** Everything in a folder as it is right now, without a pause in between. */
 export function takeSnapshot(folder: Pick<Folder, 'top' | 'archive'>): {
   readonly plan: PlanItem[]
@@ -253,6 +260,14 @@ export function unclosedOf(folder: Pick<Folder, 'top'>): readonly UnclosedFile[]
     if (content.isWritten) found.push({ item, content })
   }
   return found
+}
+
+/** True when so many lines of the journal are all of content that no zip can be made of yet. */
+export function areAllUnclosed(folder: Pick<Folder, 'top'>, lines: number): boolean {
+  const unclosed = unclosedOf(folder)
+  // What was closed here before it was written again is a change. All other content has one line or none.
+  if (unclosed.some(({ item }) => closedContent(item)?.from === 'local')) return false
+  return unclosed.filter(({ content }) => content.journaled).length === lines
 }
 
 interface UnclosedFile {

@@ -49,15 +49,4 @@ export class Files {
       await file.close()
     }
   }
-
-  /** What is written and not promised yet goes to the outbox; for leaving. */
-  async commitAll(): Promise<void> {
-    for (const node of this.#deps.nodes.all().filter(({ isDraft }) => isDraft)) {
-      try {
-        await this.#deps.committer.commit(node)
-      } catch (error) {
-        this.#deps.log.error({ name: node.name, error: String(error) }, 'Not stored on leaving.')
-      }
-    }
-  }
 }

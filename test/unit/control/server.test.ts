@@ -91,7 +91,7 @@ it('passes names and ids on whatever they hold', async () => {
     sync: ({ name, onProgress }) => {
       asked.push(name)
       onProgress(3)
-      return Promise.resolve([])
+      return Promise.resolve({ left: [], beingWritten: [] })
     },
     retry: (ids) => {
       asked.push(ids)
@@ -103,8 +103,8 @@ it('passes names and ids on whatever they hold', async () => {
   const onProgress = (waiting: number): void => {
     progress.push(waiting)
   }
-  expect(await askToSync(socketPath, { name, onProgress })).toEqual([])
-  expect(await askToSync(socketPath, { onProgress })).toEqual([])
+  expect(await askToSync(socketPath, { name, onProgress })).toMatchObject({ left: [] })
+  expect(await askToSync(socketPath, { onProgress })).toMatchObject({ left: [] })
   expect(await askOutbox(socketPath, 'retry', [name, 'x'])).toEqual(items)
   expect(asked).toEqual([name, undefined, [name, 'x']])
   expect(progress).toEqual([3, 3])
@@ -194,10 +194,11 @@ it('breaks off, and does not answer, when something else goes wrong', async () =
 
 it('sends the answer that is under way when it leaves', async () => {
   let finish: (() => void) | undefined
-  const sync = (): Promise<typeof items> =>
+  const synced = { left: items, beingWritten: ['docs/a.txt'] }
+  const sync = (): Promise<typeof synced> =>
     new Promise((resolve) => {
       finish = () => {
-        resolve(items)
+        resolve(synced)
       }
     })
   await serve({ sync })
@@ -205,7 +206,7 @@ it('sends the answer that is under way when it leaves', async () => {
   await expect.poll(() => finish).toBeDefined()
   const closed = server?.close()
   finish?.()
-  expect(await answer).toEqual(items)
+  expect(await answer).toMatchObject(synced)
   await closed
 })
 
