@@ -10,7 +10,7 @@ const expect = { poll: { timeout: 120_000 } }
  */
 const env = { BASH_ENV: '', SHLVL: '1' }
 
-/** Two files at a time; mount tests, which share the kernel, one after the other. */
+/** Two files at a time, as the smallest machine has two processors. */
 const twoAtATime = { maxWorkers: 2 }
 
 /** What takes minutes; without figures of an earlier run, vitest would begin with the largest files. */
@@ -58,7 +58,7 @@ export default defineConfig({
           name: 'mount',
           expect,
           env,
-          fileParallelism: false,
+          ...twoAtATime,
           sequence: { groupOrder: 1 },
           include: ['test/mount/**/*.test.ts'],
           testTimeout: 1_200_000,
