@@ -74,7 +74,7 @@ function toRecord(put: ConfirmedPut): BagRecord {
     bagId: put.bagId,
     name: put.name,
     size: put.content.length,
-    uploadedAtMs: put.confirmedAtMs ?? put.createdAtMs,
+    uploadedAtMs: put.answeredAtMs ?? put.confirmedAtMs ?? put.createdAtMs,
     description: put.description,
   }
 }

@@ -100,6 +100,8 @@ interface IntentBase {
   /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure
+  /** When the service answered an upload; the content is as old as that, however late it was proven. */
+  readonly answeredAtMs?: number
   /** When the service answered, or when that was proven. */
   readonly confirmedAtMs?: number
   /** While `held`: when it is let go. */

@@ -17,6 +17,7 @@ type Passing =
   | 'heldUntilMs'
   | 'sentAtMs'
   | 'bagId'
+  | 'answeredAtMs'
   | 'confirmedAtMs'
   | 'replacedAreDeleted'
   | 'after'
@@ -85,18 +86,20 @@ export function unpacked(put: PutIntent): PutIntent {
 
 /** The service answered an upload with this id; nothing has proven yet that there is such a bag. */
 export function answered(put: PutIntent, bagId: BagId, nowMs: number): PutIntent {
-  const done = { ...put, phase: 'waiting' as const, bagId, confirmedAtMs: nowMs }
+  const times = { answeredAtMs: nowMs, confirmedAtMs: nowMs }
+  const done = { ...put, phase: 'waiting' as const, bagId, ...times }
   return without(done, 'failure', 'heldUntilMs')
 }
 
 /** The bag of the id that was answered is not there: the put is to be sent again. */
 export function disproven(put: PutIntent): PutIntent {
-  return without(put, 'bagId', 'confirmedAtMs')
+  return without(put, 'bagId', 'answeredAtMs', 'confirmedAtMs')
 }
 
 /** The service has the content, as this bag. */
 export function confirmed(put: PutIntent, bagId: BagId, nowMs: number): PutIntent {
-  const done = { ...put, bagId, phase: 'confirmed' as const, confirmedAtMs: nowMs }
+  const times = { answeredAtMs: put.answeredAtMs ?? nowMs, confirmedAtMs: nowMs }
+  const done = { ...put, bagId, phase: 'confirmed' as const, ...times }
   return withoutFailure({ ...done, ...withUploads(done) })
 }
 
@@ -295,7 +298,7 @@ export function nextRound(put: PutIntent, zip: ZipAtService): PutIntent {
   const isForgotten = ({ atMs }: BagTime): boolean => atMs < forgetBeforeMs
   const forgotten = new Set(gone.filter(isForgotten).map((each) => each.bagId))
   return {
-    ...without(put, 'bagId', 'sentAtMs', 'confirmedAtMs', 'replacedAreDeleted'),
+    ...without(put, 'bagId', 'sentAtMs', 'answeredAtMs', 'confirmedAtMs', 'replacedAreDeleted'),
     phase: 'held',
     content: { from: 'folder' },
     changes: { base: bagId, start: zip.packed },

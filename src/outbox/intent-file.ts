@@ -26,6 +26,7 @@ const base = {
   uploaded: optional(z.array(bagTime)),
   after: optional(z.array(z.object({ id: intentId, operations: optional(z.number()) }))),
   deleted: optional(z.array(bagTime)),
+  answeredAtMs: optional(z.number()),
   confirmedAtMs: optional(z.number()),
   heldUntilMs: optional(z.number()),
   failure: optional(

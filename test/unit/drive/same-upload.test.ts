@@ -59,9 +59,17 @@ describe('an upload of content that another name of the same file has', () => {
 
   it('takes that name away only if it gets its bag, also when no listing has that yet', async () => {
     const { handle } = await user.drive.create(ROOT, 'doc', 0o644)
+    const mayProve = deferred()
+    service.proxy.add({
+      match: { path: /download/ },
+      times: 1,
+      fault: { before: () => mayProve.promise },
+    })
     await finish(handle, 'same')
     const [ours] = await service.list()
     await service.upload('doc', 'newer')
+    mayProve.resolve()
+    await expect.poll(() => user.outbox.intents()[0]?.phase).toBe('confirmed')
     const others = (await service.list()).filter(({ bag_id }) => bag_id !== ours?.bag_id)
     const lift = service.proxy.add({
       match: { path: /files_list/ },
