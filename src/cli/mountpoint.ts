@@ -1,10 +1,13 @@
 import { resolve, sep } from 'node:path'
 import { DriveError } from '../domain/errors.ts'
 import { findMount } from '../disk/find-mount.ts'
+import { unmountPath } from '../kernel/unmount.ts'
 import { probePath } from './probe-path.ts'
 import type { PathProbe } from './probe-path.ts'
 
 const PROBE_TIMEOUT_MS = 5_000
+/** What the kernel's table of mounts has as the type of a drive. */
+const DRIVE_TYPE = 'fuse.bagfs'
 
 export interface MountpointSettings {
   /** As the person typed it. */
@@ -15,15 +18,19 @@ export interface MountpointSettings {
 }
 
 /**
- * Checks that a drive can be mounted at a path and gives its absolute path without symlinks.
- * Rejects `usage` for a path that will not do and `busy` for one where something is mounted.
+ * Checks that a drive can be mounted at a path and gives its absolute path without symlinks. Takes away the dead
+ * mount that a killed drive left there. Rejects `usage` for a path that will not do and `busy` for one where
+ * something is mounted.
  */
 export async function checkMountpoint(settings: MountpointSettings): Promise<string> {
   const path = resolve(settings.path)
-  const probe = await probePath(path, settings.timeoutMs ?? PROBE_TIMEOUT_MS)
-  if (probe.is === 'silent' || (probe.is === 'error' && probe.code === 'ENOTCONN')) {
-    throw deadMount(path, probe)
+  const look = (): Promise<PathProbe> => probePath(path, settings.timeoutMs ?? PROBE_TIMEOUT_MS)
+  let probe = await look()
+  if (isDead(probe) && (await findMount(path))?.type === DRIVE_TYPE) {
+    await unmountPath(path, { lazy: true })
+    probe = await look()
   }
+  if (probe.is === 'silent' || isDead(probe)) throw deadMount(path, probe)
   if (probe.is === 'error') throw cannotUse(path, probe.code)
   if (probe.is === 'something-else') throw new DriveError('usage', `${path} is not a directory.`)
   const { realPath } = probe
@@ -35,6 +42,11 @@ export async function checkMountpoint(settings: MountpointSettings): Promise<str
   }
   refuseOwnDirectories(realPath, settings.ownDirectories)
   return realPath
+}
+
+/** The process that served what is mounted has ended. */
+function isDead(probe: PathProbe): boolean {
+  return probe.is === 'error' && probe.code === 'ENOTCONN'
 }
 
 function deadMount(path: string, probe: PathProbe): DriveError {
@@ -68,7 +80,7 @@ async function refuseMounted(path: string): Promise<void> {
 }
 
 function unmountHint(path: string, type: string): string {
-  if (type === 'fuse.bagfs') return `Unmount it: bagfs umount ${path}`
+  if (type === DRIVE_TYPE) return `Unmount it: bagfs umount ${path}`
   return type.startsWith('fuse') ? `Unmount it: fusermount -u ${path}` : 'Choose another directory.'
 }
 
