@@ -292,8 +292,8 @@ export class CarryOut {
         await this.handOver(put, successor.id)
         return
       }
-      const current = outbox.get(put.id)
-      if (current?.kind !== 'put' || current.replacedAreDeleted === true) return
+      const current = outbox.put(put.id)
+      if (current === undefined || current.replacedAreDeleted === true) return
       const isFree = mayDelete(current, outbox)
       const gone = isFree ? await this.#deleteFor(current, signal) : (current.deleted ?? [])
       if (await this.#folderGoesOn({ ...current, deleted: gone })) return

@@ -27,8 +27,8 @@ export class Handover {
   async run(put: PutIntent, successor: IntentId): Promise<void> {
     const { outbox } = this.#deps
     await this.#handing.runAll([put.id, successor], async () => {
-      const latest = outbox.get(put.id)
-      if (latest?.kind !== 'put') return
+      const latest = outbox.put(put.id)
+      if (latest === undefined) return
       // What was handed to it meanwhile goes along; the bag may be known to the caller only.
       await this.#inherit({ ...put, ...latest }, successor)
       this.#deps.onStep?.('handover.inherited')

@@ -10,7 +10,7 @@ import {
   systemErrorCode,
 } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
-import type { Intent } from '../intents/intent.ts'
+import type { Intent, PutIntent } from '../intents/intent.ts'
 import { orderOf, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
@@ -169,6 +169,12 @@ export class Outbox implements Intents {
 
   get(id: IntentId): Intent | undefined {
     return this.#intents.get(id)
+  }
+
+  /** The put of an id; undefined for a delete, for what is gone, and without an id. */
+  put(id: IntentId | undefined): PutIntent | undefined {
+    const intent = id === undefined ? undefined : this.#intents.get(id)
+    return intent?.kind === 'put' ? intent : undefined
   }
 
   /** The directory of an intent. */

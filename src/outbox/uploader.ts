@@ -130,8 +130,8 @@ export class Uploader {
    * when no listing can be had, and while another try has it in hand.
    */
   async hasArrived(id: IntentId): Promise<boolean> {
-    const put = this.#deps.outbox.get(id)
-    if (put?.kind !== 'put' || this.#jobs.has(id)) return false
+    const put = this.#deps.outbox.put(id)
+    if (put === undefined || this.#jobs.has(id)) return false
     const nextTryMs = this.#tryTimes.get(id) ?? 0
     // No try in the background comes between.
     this.#tryTimes.set(id, Infinity)
@@ -213,10 +213,10 @@ export class Uploader {
   /** What is being sent right now. */
   progress(): readonly UploadProgress[] {
     return Array.from(this.#jobs.all()).flatMap(([id, job]) => {
-      const intent = this.#deps.outbox.get(id)
-      if (intent?.kind !== 'put' || isTaken(intent)) return []
-      const totalBytes = intent.content.length ?? 0
-      return [{ id, name: intent.name, sentBytes: job.sentBytes, totalBytes }]
+      const put = this.#deps.outbox.put(id)
+      if (put === undefined || isTaken(put)) return []
+      const totalBytes = put.content.length ?? 0
+      return [{ id, name: put.name, sentBytes: job.sentBytes, totalBytes }]
     })
   }
 

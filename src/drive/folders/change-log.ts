@@ -214,13 +214,13 @@ export class ChangeLog {
     const { name } = this.#node
     if (name === undefined) throw new DriveError('not-found', 'The folder is gone.')
     this.#deps.entries.resolve(name)
-    const own = this.#id === undefined ? undefined : this.#deps.outbox.get(this.#id)
+    const own = this.#deps.outbox.put(this.#id)
     // Stored, but the tree is not led to the new bag yet: later changes are still collected there.
-    if (own?.kind === 'put' && own.phase === 'confirmed') return own
+    if (own?.phase === 'confirmed') return own
     const { entry } = this.#node
     if (entry?.kind !== 'pending') return undefined
-    const latest = this.#deps.outbox.get(entry.intent.id)
-    return latest?.kind === 'put' && latest.phase !== 'confirmed' ? latest : undefined
+    const latest = this.#deps.outbox.put(entry.intent.id)
+    return latest?.phase === 'confirmed' ? undefined : latest
   }
 
   async #start(): Promise<void> {

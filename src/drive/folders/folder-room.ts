@@ -14,7 +14,7 @@ import { itemsOf } from './items.ts'
 interface FolderRoomDeps {
   readonly folder: Folder
   readonly space: Space
-  readonly outbox: Pick<Outbox, 'get'>
+  readonly outbox: Pick<Outbox, 'put'>
   /** The intent that holds the changes, or that the next change goes into. */
   readonly intentId: () => IntentId | undefined
   readonly log: Logger
@@ -96,9 +96,7 @@ export class FolderRoom {
   }
 
   #intent(): PutIntent | undefined {
-    const id = this.#deps.intentId()
-    const intent = id === undefined ? undefined : this.#deps.outbox.get(id)
-    return intent?.kind === 'put' ? intent : undefined
+    return this.#deps.outbox.put(this.#deps.intentId())
   }
 
   /** Of the zip that the next one is made from; that of a folder made or emptied here has none. */

@@ -196,8 +196,7 @@ export class OpenFolder {
 
   #intentOf(node: FileNode): PutIntent | undefined {
     if (node.entry?.kind !== 'pending') return undefined
-    const latest = this.#deps.outbox.get(node.entry.intent.id)
-    return latest?.kind === 'put' ? latest : undefined
+    return this.#deps.outbox.put(node.entry.intent.id)
   }
 
   /** True when the name stands for another bag, or for other changes, than what is shown here. */
@@ -254,17 +253,15 @@ export class OpenFolder {
 
   /** False once nothing was left in the folder: it was deleted at the service then. */
   get #hasBase(): boolean {
-    const { id } = this.changes
-    const put = id === undefined ? undefined : this.#deps.outbox.get(id)
-    return put?.kind !== 'put' || put.changes?.base !== undefined
+    const put = this.#deps.outbox.put(this.changes.id)
+    return put === undefined || put.changes?.base !== undefined
   }
 
   /** What is to be packed; undefined when there is nothing to send. */
   async #take() {
-    const { id } = this.changes
     this.#release()
-    const put = id === undefined ? undefined : this.#deps.outbox.get(id)
-    if (put?.kind !== 'put') return undefined
+    const put = this.#deps.outbox.put(this.changes.id)
+    if (put === undefined) return undefined
     if (this.#isAsStored(put)) {
       await this.#keepAsStored(put)
       return undefined

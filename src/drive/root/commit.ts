@@ -51,11 +51,7 @@ export class Committer {
     return this.#deps.nodeLocks.run(node, async () => {
       const { staged, name } = node
       if (staged === undefined || name === undefined) return undefined
-      if (!staged.dirty) {
-        const earlier = this.#deps.outbox.get(staged.id)
-        return earlier?.kind === 'put' ? earlier : undefined
-      }
-      return this.#record(node, staged)
+      return staged.dirty ? this.#record(node, staged) : this.#deps.outbox.put(staged.id)
     })
   }
 

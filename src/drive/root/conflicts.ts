@@ -8,7 +8,7 @@ import type { Entries } from './entries.ts'
 
 interface ConflictsDeps {
   readonly entries: Entries
-  readonly outbox: Pick<Outbox, 'get'>
+  readonly outbox: Pick<Outbox, 'put'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -49,10 +49,7 @@ export class Conflicts {
     const entry = entries.tree().get(encodeName(name))
     if (entry?.kind !== 'bag') return undefined
     const { bagId } = entry.record
-    const isOurs = base.supersedes.some((id) => {
-      const intent = outbox.get(id)
-      return intent?.kind === 'put' && intent.bagId === bagId
-    })
+    const isOurs = base.supersedes.some((id) => outbox.put(id)?.bagId === bagId)
     return isOurs || base.replaces.includes(bagId) ? undefined : bagId
   }
 

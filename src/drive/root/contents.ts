@@ -63,14 +63,10 @@ export class Contents {
     try {
       return new LocalFile(this.#deps.outbox.contentPath(intent.id))
     } catch (error) {
-      const latest = this.#deps.outbox.get(intent.id)
+      const bagId = this.#deps.outbox.put(intent.id)?.bagId
       // Uploaded a moment ago: the content is the cache's now.
-      if (
-        systemErrorCode(error) === 'ENOENT' &&
-        latest?.kind === 'put' &&
-        latest.bagId !== undefined
-      ) {
-        return this.#openBag(latest.bagId, intent.content.length)
+      if (systemErrorCode(error) === 'ENOENT' && bagId !== undefined) {
+        return this.#openBag(bagId, intent.content.length)
       }
       throw fromFileSystem(error, 'Staged content cannot be opened')
     }
@@ -116,8 +112,7 @@ export class Contents {
     try {
       await copyFile(this.#deps.outbox.contentPath(intent.id), path)
     } catch (error) {
-      const latest = this.#deps.outbox.get(intent.id)
-      const bagId = latest?.kind === 'put' ? latest.bagId : undefined
+      const bagId = this.#deps.outbox.put(intent.id)?.bagId
       const isGone = systemErrorCode(error) === 'ENOENT'
       if (isGone && bagId !== undefined) await this.#deps.cache.copyTo(bagId, path)
       // Unlinked or replaced before it was sent: the open file has the only copy.

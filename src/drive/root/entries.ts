@@ -264,7 +264,7 @@ export class Entries {
 }
 
 /** True when an entry is the version that a node is, or one that was made from it on this machine. */
-function isVersionOf(node: FileNode, entry: Entry, outbox: Pick<Outbox, 'get'>): boolean {
+function isVersionOf(node: FileNode, entry: Entry, outbox: Pick<Outbox, 'put'>): boolean {
   const before = node.entry
   const ids = [node.staged?.id, before?.kind === 'pending' ? before.intent.id : undefined]
   if (entry.kind === 'pending') {
@@ -274,10 +274,7 @@ function isVersionOf(node: FileNode, entry: Entry, outbox: Pick<Outbox, 'get'>):
   }
   const { bagId } = entry.record
   if (before?.kind === 'bag' && before.record.bagId === bagId) return true
-  return ids.some((own) => {
-    const intent = own === undefined ? undefined : outbox.get(own)
-    return intent?.kind === 'put' && intent.bagId === bagId
-  })
+  return ids.some((own) => outbox.put(own)?.bagId === bagId)
 }
 
 /** The name under which a new version of this entry is uploaded. */

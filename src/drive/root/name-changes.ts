@@ -266,8 +266,8 @@ export class NameChanges {
       await link(outbox.contentPath(intent.id), path)
       return intent.content
     } catch (error) {
-      const latest = outbox.get(intent.id)
-      if (systemErrorCode(error) === 'ENOENT' && latest?.kind === 'put') {
+      const latest = outbox.put(intent.id)
+      if (systemErrorCode(error) === 'ENOENT' && latest !== undefined) {
         if (latest.bagId !== undefined) {
           return { from: 'bag', bagId: latest.bagId, length: intent.content.length ?? 0 }
         }

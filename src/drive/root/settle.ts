@@ -39,8 +39,8 @@ async function goesOn(
   id: IntentId,
   { error, isAlone }: { readonly error: unknown; readonly isAlone: boolean },
 ): Promise<boolean> {
-  const put = outbox.get(id)
-  if (put?.kind !== 'put' || isForUser(put)) return false
+  const put = outbox.put(id)
+  if (put === undefined || isForUser(put)) return false
   if (isTaken(put)) return true
   if (uploader.mayHaveArrived(id) && (await uploader.hasArrived(id))) return true
   if (isAlone && (!uploader.mayHaveArrived(id) || isOwnFailure(error))) return false

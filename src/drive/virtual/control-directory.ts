@@ -60,8 +60,7 @@ class OutboxDirectory implements VirtualDirectory {
   }
 
   async #open(put: PutIntent) {
-    const intent = this.#deps.outbox.get(put.id)
-    const latest = intent?.kind === 'put' ? intent : put
+    const latest = this.#deps.outbox.put(put.id) ?? put
     const source = this.#deps.contents.open({ kind: 'pending', shown: put.name, intent: latest })
     try {
       return { source, size: await source.length(), mtimeMs: latest.mtimeMs }
