@@ -13,7 +13,7 @@ const bundle = await rolldown({
   input: 'src/main.ts',
   platform: 'node',
   // Native modules; npm installs them beside the program.
-  external: Object.keys(manifest.dependencies),
+  external: Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies }),
 })
 const old = existsSync(target) ? readdirSync(target).filter((name) => !name.startsWith('.')) : []
 for (const name of old) rmSync(join(target, name), { recursive: true })

@@ -8,17 +8,32 @@ export interface FuseRequirements {
   readonly searchPath: string
   readonly allowOther: boolean
   readonly isRoot: boolean
+  readonly bridge: 'fuse-native' | 'dev-fuse'
 }
 
 const DEVICE = '/dev/fuse'
 
 /** Checks on Linux that FUSE can be used, and says which Debian package or setting is missing (`usage`, `not-permitted`). */
 export async function checkFuse(requirements: FuseRequirements): Promise<void> {
-  if (process.platform !== 'linux') return
+  if (process.platform !== 'linux') {
+    refuseDevFuse(requirements)
+    return
+  }
   await requireDevice()
-  await requireProgram('fusermount', requirements.searchPath)
-  await requireLibrary('libfuse.so.2')
+  if (requirements.bridge === 'fuse-native') {
+    await requireProgram(['fusermount'], requirements.searchPath)
+    await requireLibrary('libfuse.so.2')
+  } else if (!requirements.isRoot) {
+    await requireProgram(['fusermount3', 'fusermount'], requirements.searchPath)
+  }
   if (requirements.allowOther && !requirements.isRoot) await requireAllowOther()
+}
+
+function refuseDevFuse({ bridge }: FuseRequirements): void {
+  if (bridge !== 'dev-fuse') return
+  throw new DriveError('usage', '--bridge dev-fuse is for Linux.', {
+    hint: 'Leave the option out.',
+  })
 }
 
 async function requireDevice(): Promise<void> {
@@ -34,11 +49,15 @@ async function requireDevice(): Promise<void> {
   })
 }
 
-async function requireProgram(program: string, searchPath: string): Promise<void> {
-  for (const directory of searchPath.split(delimiter)) {
-    if (directory !== '' && (await exists(join(directory, program), constants.X_OK))) return
+/** One of these will do; the first is the one to install. */
+async function requireProgram(programs: readonly string[], searchPath: string): Promise<void> {
+  const directories = searchPath.split(delimiter).filter((directory) => directory !== '')
+  for (const program of programs) {
+    for (const directory of directories) {
+      if (await exists(join(directory, program), constants.X_OK)) return
+    }
   }
-  throw new DriveError('usage', `The program ${program} is missing.`, {
+  throw new DriveError('usage', `The program ${programs[0] ?? ''} is missing.`, {
     hint: 'On Debian and Ubuntu: sudo apt-get install fuse3',
   })
 }

@@ -71,7 +71,12 @@ function checkRequirements(
   uid: number,
 ): Promise<void> {
   const allowOther = withDefault(flags, 'allowOther')
-  return checkFuse({ searchPath, allowOther, isRoot: uid === 0 })
+  return checkFuse({ searchPath, allowOther, isRoot: uid === 0, bridge: chooseBridge(flags) })
+}
+
+function chooseBridge(flags: MountFlags): MountJob['drive']['bridge'] {
+  const bridge = withDefault(flags, 'bridge')
+  return bridge === 'auto' ? 'fuse-native' : bridge
 }
 
 function toDriveSettings(
@@ -88,6 +93,7 @@ function toDriveSettings(
     writeBack: withDefault(flags, 'writeBack'),
     readOnly: withDefault(flags, 'readOnly'),
     allowOther: withDefault(flags, 'allowOther'),
+    bridge: chooseBridge(flags),
     uid: flags.uid ?? user.uid,
     gid: flags.gid ?? user.gid,
     umask: withDefault(flags, 'umask'),

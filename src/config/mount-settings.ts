@@ -1,3 +1,5 @@
+import type { BridgeChoice } from './options.ts'
+
 /** Everything that a mounted drive is told by flags, environment and defaults. One place builds a drive from it: mount/build-drive.ts. */
 export interface MountSettings {
   /** Absolute path of an empty directory. */
@@ -26,6 +28,8 @@ export interface MountSettings {
   readonly writeBack: boolean
   readonly readOnly: boolean
   readonly allowOther: boolean
+  /** What talks to the kernel. */
+  readonly bridge: Exclude<BridgeChoice, 'auto'>
   /** Owner and group shown for every entry. */
   readonly uid: number
   readonly gid: number

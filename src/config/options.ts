@@ -7,6 +7,10 @@ import { parseSize } from './sizes.ts'
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
+/** What talks to the kernel. */
+export const BRIDGES = ['auto', 'fuse-native', 'dev-fuse'] as const
+export type BridgeChoice = (typeof BRIDGES)[number]
+
 /** Parsers of option values, by kind. A parser rejects with `usage`. */
 const PARSERS = {
   text: (text: string): string => text,
@@ -17,6 +21,7 @@ const PARSERS = {
   id: parseId,
   umask: parseUmask,
   level: parseLevel,
+  bridge: parseBridge,
   /** A flag without a value. */
   flag: (text: string): boolean => text === 'true',
   /** A flag whose value may be left out, which gives `true`. */
@@ -140,6 +145,12 @@ export const MOUNT_OPTIONS = {
     defaultWords: 'none',
     help: 'description of new bags',
   },
+  bridge: {
+    flags: '--bridge <name>',
+    kind: 'bridge',
+    default: 'auto',
+    help: `what talks to the kernel: ${BRIDGES.join(', ')} (fuse-native for now)`,
+  },
   foreground: {
     flags: '--foreground',
     kind: 'flag',
@@ -203,6 +214,14 @@ function parseUmask(text: string): number {
   if (/^0?[0-7]{1,3}$/.test(text)) return Number.parseInt(text, 8)
   throw new DriveError('usage', `"${text}" is not a umask.`, {
     hint: 'Write it in octal, such as 022 or 077.',
+  })
+}
+
+function parseBridge(text: string): BridgeChoice {
+  const bridge = BRIDGES.find((known) => known === text)
+  if (bridge !== undefined) return bridge
+  throw new DriveError('usage', `"${text}" is not a bridge.`, {
+    hint: `Choose one of ${BRIDGES.join(', ')}.`,
   })
 }
 

@@ -51,6 +51,8 @@ export const driveStatus = z.object({
   service: z.string(),
   account: z.string(),
   mode: z.enum(['through', 'back', 'read-only']),
+  /** What talks to the kernel; a drive of an earlier version does not tell. */
+  bridge: optional(z.enum(['fuse-native', 'dev-fuse'])),
   listing: z.object({
     /** Null while there is none. */
     ageMs: z.number().nullable(),

@@ -24,7 +24,10 @@ export interface StatusDeps {
 }
 
 /** What does not change while the drive runs. */
-export type AboutDrive = Pick<DriveStatus, 'mountpoint' | 'pid' | 'service' | 'account' | 'mode'>
+export type AboutDrive = Pick<
+  DriveStatus,
+  'mountpoint' | 'pid' | 'service' | 'account' | 'mode' | 'bridge'
+>
 
 /** Everything that `bagfs status` and `.bagfs/status` tell, as it is now. */
 export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus {

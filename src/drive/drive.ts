@@ -3,6 +3,7 @@ import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { SpaceReport } from './space/space.ts'
 import type { AttributeChanges, Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
+import { FolderOpenFile } from './folders/folder-open-file.ts'
 import { RootOpenFile } from './root/root-open-file.ts'
 import { ROOT } from './tree/nodes.ts'
 import type { RefusedChanges, RoomHolder } from './space/room.ts'
@@ -56,6 +57,11 @@ export class Drive {
     if (node !== undefined) this.#parts.entries.part(node)
   }
 
+  /** False when a node is gone, whatever had its name. */
+  knows(id: NodeId): boolean {
+    return this.#homes.some((home) => home.owns(id))
+  }
+
   /** True while a program has this file of the root open. */
   isOpen(id: NodeId): boolean {
     return (this.#parts.nodes.get(id)?.handles.size ?? 0) > 0
@@ -80,7 +86,7 @@ export class Drive {
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const hidden = parent === ROOT ? this.#hidden.get(name) : undefined
     if (hidden !== undefined) return hidden.home.getAttributes(hidden.top)
-    return this.#at(parent).lookup(parent, name)
+    return (await this.#directory(parent)).lookup(parent, name)
   }
 
   /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */
@@ -121,7 +127,7 @@ export class Drive {
 
   /** What is in a directory, without `.` and `..`. */
   async readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]> {
-    return this.#at(node).readDirectory(node)
+    return (await this.#directory(node)).readDirectory(node)
   }
 
   /** Makes a file and opens it for reading and writing; an existing one is opened as it is. */
@@ -183,6 +189,16 @@ export class Drive {
     const { root, handles } = this.#parts
     const file = handles.file(handle)
     return file instanceof RootOpenFile ? root.uploadedOnClose(file) : undefined
+  }
+
+  /**
+   * The node that an open file is now: one that was moved into or out of a folder is another one there. Undefined
+   * for a file that the drive makes up.
+   */
+  nodeOf(handle: HandleId): NodeId | undefined {
+    const file = this.#parts.handles.file(handle)
+    if (file instanceof RootOpenFile) return file.node.id
+    return file instanceof FolderOpenFile ? file.item.id : undefined
   }
 
   async fsync(handle: HandleId): Promise<void> {
@@ -288,6 +304,12 @@ export class Drive {
     const owner = this.#homes.find((home) => home.owns(node))
     if (owner === undefined) throw new DriveError('not-found', 'This file is gone.')
     return owner
+  }
+
+  /** The home of a directory, once it is known what its name stands for now: another machine may have replaced it. */
+  async #directory(node: NodeId): Promise<Home> {
+    if (node !== ROOT) await this.#parts.folders.follow(node)
+    return this.#at(node)
   }
 
   #changing(node: NodeId): Home {

@@ -1,6 +1,9 @@
 import type { Logger } from '../domain/logger.ts'
 import type { Drive } from '../drive/drive.ts'
 
+/** Which bridge: over libfuse 2, or over the kernel's device itself. */
+export type BridgeKind = 'fuse-native' | 'dev-fuse'
+
 export interface BridgeDeps {
   readonly drive: Drive
   readonly log: Logger

@@ -1,8 +1,21 @@
 import { DriveError } from '../domain/errors.ts'
-import type { Bridge, BridgeDeps, BridgeSettings } from './bridge.ts'
+import type { Bridge, BridgeDeps, BridgeKind, BridgeSettings } from './bridge.ts'
 
-/** Loads the bridge of this machine. Rejects `usage` with what to install when libfuse is missing. */
-export async function createBridge(deps: BridgeDeps, settings: BridgeSettings): Promise<Bridge> {
+/** Loads a bridge. Rejects `usage` with what to install when what it needs is missing. */
+export async function createBridge(
+  kind: BridgeKind,
+  deps: BridgeDeps,
+  settings: BridgeSettings,
+): Promise<Bridge> {
+  return kind === 'dev-fuse' ? createDevFuse(deps, settings) : createFuseNative(deps, settings)
+}
+
+async function createDevFuse(deps: BridgeDeps, settings: BridgeSettings): Promise<Bridge> {
+  const { DevFuseBridge } = await import('./dev-fuse/dev-fuse-bridge.ts')
+  return new DevFuseBridge(deps, settings)
+}
+
+async function createFuseNative(deps: BridgeDeps, settings: BridgeSettings): Promise<Bridge> {
   const { FuseNativeBridge } = await import('./fuse-native-bridge.ts').catch((cause: unknown) => {
     throw new DriveError('usage', 'The FUSE library cannot be loaded.', {
       cause,

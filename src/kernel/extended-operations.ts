@@ -52,6 +52,6 @@ export function extendedOperations({
  * write (`security.capability`), so this is answered without a look at the file. With the answer
  * "not supported" in place of "none", `ls -l` asks once per file system and not twice per file.
  */
-function isOfTheSystem(name: string): boolean {
+export function isOfTheSystem(name: string): boolean {
   return name.startsWith('system.') || name.startsWith('security.')
 }

@@ -5,7 +5,8 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { Drive } from '../drive/drive.ts'
 import { OpenDescriptors } from './open-descriptors.ts'
-import type { BridgeSettings } from './bridge.ts'
+import { flushFile } from './flush-file.ts'
+import { makeFile } from './make-file.ts'
 import type { OperationDeps } from './operation-deps.ts'
 import type { Paths } from './paths.ts'
 import type { KernelCall, Replies } from './replies.ts'
@@ -88,7 +89,7 @@ function closings({ drive, replies, settings, parting }: OperationDeps): Partial
   return {
     flush: (path, fd, reply) => {
       replies.done({ operation: 'flush', path, reply }, () =>
-        flushFile({ drive, descriptors, settings }, fd as HandleId, path),
+        flushFile({ drive, descriptors }, settings.mountpoint, { handle: fd as HandleId, path }),
       )
     },
     fsync: (path, _datasync, fd, reply) => {
@@ -132,39 +133,4 @@ async function openFile(drive: Drive, node: NodeId, flags: number): Promise<Hand
   const wait = trustedUntil - systemClock.now()
   if (wait > 0 && !truncate) await systemClock.sleep(wait)
   return handle
-}
-
-async function makeFile(drive: Drive, parent: NodeId, name: string, mode: number): Promise<void> {
-  const type = mode & fsConstants.S_IFMT
-  if (type !== 0 && type !== fsConstants.S_IFREG) {
-    throw new DriveError('not-permitted', 'The drive holds files only.')
-  }
-  const { handle } = await drive.create(parent, name, mode & 0o7777)
-  try {
-    await drive.flush(handle)
-  } finally {
-    await drive.release(handle)
-  }
-}
-
-interface FlushDeps {
-  readonly drive: Drive
-  readonly descriptors: OpenDescriptors
-  readonly settings: BridgeSettings
-}
-
-/** Leaves the flush to the last descriptor of an open file, where that can be told. */
-async function flushFile(
-  { drive, descriptors, settings: { mountpoint } }: FlushDeps,
-  handle: HandleId,
-  path: string,
-): Promise<void> {
-  const inode = drive.uploadedOnClose(handle)
-  if (inode !== undefined) {
-    const file = { mountpoint, path: mountpoint + path, inode }
-    // What was found may be of a file that was opened meanwhile, and that one promises nothing for this one.
-    if ((await descriptors.isHeldForWriting(file)) && drive.uploadedOnClose(handle) === inode)
-      return
-  }
-  await drive.flush(handle)
 }

@@ -1,23 +1,19 @@
-import { statfs } from 'node:fs/promises'
-import { platform } from 'node:os'
-import { listMounts } from '../disk/find-mount.ts'
-import { systemClock } from '../domain/clock.ts'
 import { deferred } from '../domain/deferred.ts'
-import { DriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { Bridge, BridgeDeps, BridgeSettings } from './bridge.ts'
 import { BusyPoll } from './busy-poll.ts'
 import { fuseOperations } from './operations.ts'
 import { FuseDevice } from './fuse-device.ts'
+import { MountWatch } from './mount-watch.ts'
 import { PatchedFuse } from './patched-fuse.ts'
 import { Replies } from './replies.ts'
 import { unmountPath } from './unmount.ts'
-
-const WATCH_MS = 1_000
 
 /** The bridge over libfuse 2, by the fuse-native package. */
 export class FuseNativeBridge implements Bridge {
   readonly #deps: BridgeDeps
   readonly #settings: BridgeSettings
+  readonly #watch: MountWatch
   readonly #gone = deferred()
   #fuse: PatchedFuse | undefined
   #device: FuseDevice | undefined
@@ -25,6 +21,10 @@ export class FuseNativeBridge implements Bridge {
   constructor(deps: BridgeDeps, settings: BridgeSettings) {
     this.#deps = deps
     this.#settings = settings
+    this.#watch = new MountWatch(deps.log, {
+      mountpoint: settings.mountpoint,
+      isCutOff: async () => (await this.#device?.isOpen()) === false,
+    })
   }
 
   get unmounted(): Promise<void> {
@@ -53,7 +53,12 @@ export class FuseNativeBridge implements Bridge {
     })
     this.#fuse = fuse
     this.#device = await FuseDevice.find()
-    this.#watch()
+    this.#watch.gone
+      .then(() => this.#letGo())
+      .catch((error: unknown) => {
+        this.#deps.log.warn({ error: String(error) }, 'The FUSE library does not let go.')
+      })
+    this.#watch.start()
   }
 
   /**
@@ -69,44 +74,8 @@ export class FuseNativeBridge implements Bridge {
 
   async unmount(options: { readonly lazy: boolean }): Promise<void> {
     const { mountpoint } = this.#settings
-    if (await this.#isMounted()) await unmountPath(mountpoint, options)
+    if (await this.#watch.isMounted()) await unmountPath(mountpoint, options)
     await this.#letGo()
-  }
-
-  /** The user may unmount with fusermount or umount, which fuse-native does not report. */
-  #watch(): void {
-    systemClock.after(WATCH_MS, () => {
-      this.#look().catch((error: unknown) => {
-        this.#deps.log.warn({ error: String(error) }, 'The mount table cannot be read.')
-        this.#watch()
-      })
-    })
-  }
-
-  async #look(): Promise<void> {
-    const isCutOff = (await this.#device?.isOpen()) === false
-    const isMounted = await this.#isMounted()
-    if (isMounted && !isCutOff) {
-      this.#watch()
-      return
-    }
-    if (isMounted) await this.#takeDeadAway()
-    await this.#letGo()
-  }
-
-  /** Programs that use it get errors already. A drive of another process may be mounted there by now: that stays. */
-  async #takeDeadAway(): Promise<void> {
-    const { mountpoint } = this.#settings
-    const { log } = this.#deps
-    const isDead = await statfs(mountpoint).then(
-      () => false,
-      (error: unknown) => systemErrorCode(error) === 'ENOTCONN',
-    )
-    if (!isDead) return
-    log.warn({}, 'The kernel has cut the drive off (umount -f): it leaves.')
-    await unmountPath(mountpoint, { lazy: true }).catch((error: unknown) => {
-      log.warn({ error: String(error) }, 'The dead mount stays.')
-    })
   }
 
   async #letGo(): Promise<void> {
@@ -114,13 +83,6 @@ export class FuseNativeBridge implements Bridge {
     this.#fuse = undefined
     await fuse?.letGo()
     this.#gone.resolve()
-  }
-
-  async #isMounted(): Promise<boolean> {
-    if (platform() !== 'linux') return true
-    const mounts = await listMounts()
-    const { mountpoint } = this.#settings
-    return mounts.some((each) => each.type === 'fuse.bagfs' && each.mountpoint === mountpoint)
   }
 }
 

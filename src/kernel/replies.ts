@@ -1,25 +1,6 @@
-import { DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BusyPoll } from './busy-poll.ts'
-import { toErrno } from './errno.ts'
-
-/** Answers that programs meet every day: not worth a line in the log. */
-const EVERYDAY: ReadonlySet<DriveErrorCode> = new Set([
-  'not-found',
-  'exists',
-  'not-a-directory',
-  'is-a-directory',
-  'not-empty',
-  'no-attribute',
-  'unsupported',
-  'bad-name',
-  'bad-encoding',
-  'name-too-long',
-  'invalid',
-  'read-only',
-  'not-permitted',
-  'cross-device',
-])
+import { logFailure } from './log-failure.ts'
 
 /** A call of the kernel that must be answered exactly once. */
 export interface KernelCall {
@@ -64,21 +45,6 @@ export class Replies {
 
   /** Logs an error and answers its negative errno. */
   failure({ operation, path }: KernelCall, error: unknown): number {
-    const fields = { operation, path }
-    if (!(error instanceof DriveError)) {
-      const stack = error instanceof Error ? error.stack : String(error)
-      this.#log.error({ ...fields, stack }, 'A bug: please report this.')
-    } else if (isEveryday(error)) {
-      this.#log.debug({ ...fields, code: error.code }, error.message)
-    } else {
-      this.#log.warn({ ...fields, code: error.code }, error.message)
-    }
-    return -toErrno(error)
+    return -logFailure(this.#log, { operation, path }, error)
   }
-}
-
-function isEveryday(error: DriveError): boolean {
-  // The kernel looks again then (file-operations.ts), and the program meets what it finds.
-  const isVanished = error.code === 'stale' && isDriveError(error.cause, 'not-found')
-  return EVERYDAY.has(error.code) || isVanished
 }

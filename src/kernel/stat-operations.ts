@@ -1,10 +1,8 @@
 import type Fuse from 'fuse-native'
 import { DriveError } from '../domain/errors.ts'
 import type { OperationDeps } from './operation-deps.ts'
+import { isOwner } from './owner.ts'
 import { toKindStat, toStat, toStatFs } from './stats.ts'
-
-/** chown's "leave as it is". */
-const UNCHANGED = 0xffff_ffff
 
 type StatReply = (result: number, stat?: Fuse.Stat) => void
 
@@ -67,9 +65,7 @@ function attributeChanges(deps: OperationDeps): Partial<Fuse.Operations> {
       )
     },
     chown: (path, uid, gid, reply) => {
-      const same =
-        [UNCHANGED, settings.uid].includes(uid) && [UNCHANGED, settings.gid].includes(gid)
-      if (same) {
+      if (isOwner({ uid, gid }, settings)) {
         reply(0)
         return
       }

@@ -86,7 +86,7 @@ async function build(
   const about = aboutDrive(settings, uid)
   const report = attachVirtualDirectories({ ...parts, service, clock }, about)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
-  const bridge = await createBridge({ drive, log }, settings)
+  const bridge = await createBridge(settings.bridge, { drive, log }, settings)
   return { ...parts, stateDir, bridge, report }
 }
 
@@ -104,9 +104,10 @@ function openNotifier(
   releases.add('notifier', () => notifier.close())
 }
 
-function aboutDrive({ mountpoint, url, writeBack, readOnly }: MountSettings, account: string) {
+function aboutDrive(settings: MountSettings, account: string) {
+  const { mountpoint, url, writeBack, readOnly, bridge } = settings
   const mode = readOnly ? 'read-only' : writeBack ? 'back' : 'through'
-  return { mountpoint, pid: process.pid, service: url, account, mode } as const
+  return { mountpoint, pid: process.pid, service: url, account, mode, bridge } as const
 }
 
 /** Only crash tests have a listener. */

@@ -10,6 +10,7 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
   const lines = [
     `Drive:    ${status.mountpoint} (${MODES[status.mode]})`,
     `Service:  ${status.service}, account ${status.account}`,
+    ...(status.bridge === undefined ? [] : [`Bridge:   ${status.bridge}`]),
     `Listing:  ${describeListing(status.listing, nowMs)}`,
     `Cache:    ${describeCache(status.cache)}`,
     ...status.downloads.map((download) => `Download: ${describeDownload(download)}`),

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { execa } from 'execa'
 import { silentLogger } from '../../src/domain/logger.ts'
+import type { BridgeKind } from '../../src/kernel/bridge.ts'
 import type { FileRecordWire } from '../../src/service/wire.ts'
 import {
   startLocalService,
@@ -41,7 +42,7 @@ export class TestService {
 
   static async start(
     dataDir: string,
-    { capacityBytes, extraRecords }: Omit<BenchOptions, 'stateBytes'> = {},
+    { capacityBytes, extraRecords }: Omit<BenchOptions, 'stateBytes' | 'bridge'> = {},
   ): Promise<TestService> {
     const events: ServiceEvent[] = []
     const local = await startLocalService(
@@ -315,6 +316,8 @@ function isMounted(path: string): boolean {
 export interface BenchOptions {
   readonly capacityBytes?: number
   readonly extraRecords?: () => readonly FileRecordWire[]
+  /** As `--bridge`; without it the default one. */
+  readonly bridge?: BridgeKind
   /** Puts the state directory on a disk of its own that holds no more than this; only root can. */
   readonly stateBytes?: number
 }
@@ -333,6 +336,8 @@ export class Bench {
   readonly stateDir: string
   readonly #drives: MountedDrive[] = []
   readonly #hasSmallDisk: boolean
+  /** Arguments of each mount. */
+  readonly #bridge: readonly string[]
   readonly service: TestService
 
   private constructor(dir: string, service: TestService, options: BenchOptions) {
@@ -341,6 +346,7 @@ export class Bench {
     this.stateDir = join(dir, 'state')
     this.service = service
     this.#hasSmallDisk = options.stateBytes !== undefined
+    this.#bridge = options.bridge === undefined ? [] : ['--bridge', options.bridge]
     mkdirSync(this.mountpoint)
     mkdirSync(this.stateDir)
     if (options.stateBytes !== undefined) mountSmallDisk(this.stateDir, options.stateBytes)
@@ -357,7 +363,7 @@ export class Bench {
     const drive = await MountedDrive.mount(
       { url: service.proxy.url, token: service.token },
       { mountpoint, stateDir },
-      args,
+      [...this.#bridge, ...args],
     )
     this.#drives.push(drive)
     return drive
@@ -369,7 +375,7 @@ export class Bench {
     const drive = await MountedDrive.mount(
       { url: service.proxy.url, token: service.token },
       { mountpoint: join(dir, 'other-drive'), stateDir: join(dir, 'other-state') },
-      args,
+      [...this.#bridge, ...args],
     )
     this.#drives.push(drive)
     return drive
@@ -381,7 +387,7 @@ export class Bench {
     const drive = await MountedDrive.mount(
       { url: service.proxy.url, token: service.token },
       { mountpoint, stateDir: join(dir, 'other-state') },
-      args,
+      [...this.#bridge, ...args],
     )
     this.#drives.push(drive)
     return drive
@@ -393,7 +399,7 @@ export class Bench {
     const drive = await MountedDrive.mount(
       { url: service.proxy.url, token: service.token },
       { mountpoint: join(dir, 'elsewhere'), stateDir },
-      args,
+      [...this.#bridge, ...args],
     )
     this.#drives.push(drive)
     return drive
@@ -405,7 +411,7 @@ export class Bench {
     const drive = await MountedDrive.mount(
       { url: service.proxy.url, token: service.token },
       { mountpoint, stateDir },
-      args,
+      [...this.#bridge, ...args],
       { BAGFS_CRASH_AT: step },
     )
     this.#drives.push(drive)
@@ -418,7 +424,7 @@ export class Bench {
     const drive = MountedDrive.spawn(
       { url: service.proxy.url, token: service.token },
       { mountpoint, stateDir },
-      args,
+      [...this.#bridge, ...args],
     )
     this.#drives.push(drive)
     return drive
@@ -449,6 +455,7 @@ export class Bench {
       mountpoint,
       ...['--url', service.proxy.url, '--token-file', tokenFile, '--state-dir', stateDir],
       ...USUAL,
+      ...this.#bridge,
       ...args,
     ])
   }

@@ -56,6 +56,7 @@ export class FolderHome implements Home, InsideOfFolders {
   }
 
   lookupNow(parent: NodeId, name: string): Attributes | undefined {
+    if (!this.#deps.entries.freshNow()) return undefined
     const place = this.#deps.folders.placeNow(parent)
     if (place?.item.type !== 'directory') return undefined
     const child = place.item.children?.get(name)
@@ -79,6 +80,11 @@ export class FolderHome implements Home, InsideOfFolders {
     if (place === undefined) return 0
     const { open, item } = place
     return Math.max(open.replacedAtMs, (item.type === 'file' ? item.sizeChangedAtMs : 0) ?? 0)
+  }
+
+  /** Takes up what another machine made of the folder that a directory is in, or that it is. */
+  async follow(node: NodeId): Promise<void> {
+    await this.#deps.folders.follow(node)
   }
 
   async setAttributes(node: NodeId, changes: AttributeChanges): Promise<void> {

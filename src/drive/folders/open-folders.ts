@@ -116,11 +116,20 @@ export class OpenFolders {
   /** As `placeOf`, for what is loaded; undefined where something is to be waited for. */
   placeNow(id: NodeId): Place | undefined {
     const top = this.topNode(id)
-    if (top === undefined) return this.#items.get(id)
+    if (top === undefined) return this.#itemNow(id)
     if (top.name !== undefined) this.#deps.entries.resolve(top.name)
     const open = this.#open.get(id)
     if (open === undefined || !open.isReady || open.isOutdated) return undefined
     return { open, item: open.folder.top }
+  }
+
+  /** Undefined for what is in a version that is to give way. */
+  #itemNow(id: NodeId): Place | undefined {
+    const place = this.#items.get(id)
+    if (place === undefined) return undefined
+    const { node, openFiles } = place.open.folder
+    if (node.name !== undefined) this.#deps.entries.resolve(node.name)
+    return place.open.isOutdated && openFiles === 0 ? undefined : place
   }
 
   /** Rejects `not-found` for what is in no folder any more. */
@@ -139,6 +148,20 @@ export class OpenFolders {
     const { open, item } = await this.placeOf(id)
     if (item.type !== 'directory') throw new DriveError('not-a-directory', 'This is a file.')
     return { open, item }
+  }
+
+  /**
+   * Takes up the version that a folder has now, where no file of it is open. A bridge that knows nodes by their ids
+   * may not have looked at the names above a directory.
+   */
+  async follow(id: NodeId): Promise<void> {
+    const { entries, nodes, kinds } = this.#deps
+    const top = this.#items.get(id)?.open.folder.node ?? nodes.get(id)
+    if (top?.name === undefined || top.isAside) return
+    await entries.fresh()
+    entries.resolve(top.name)
+    await kinds.learnSoon(top.entry)
+    if (this.#open.has(top.id) && this.topNode(top.id) !== undefined) await this.folderOf(top)
   }
 
   async file(id: NodeId): Promise<Place<FileItem>> {

@@ -85,9 +85,7 @@ export class RootHome implements Home {
 
   async getAttributes(id: NodeId): Promise<Attributes> {
     if (id === ROOT) return Promise.resolve(this.#deps.attributes.root())
-    const node = this.#node(id)
-    if (node.name !== undefined) this.#deps.entries.resolve(node.name)
-    return Promise.resolve(this.#deps.attributes.of(node))
+    return Promise.resolve(this.#deps.attributes.of(this.#now(id)))
   }
 
   /** When the size of a node last changed other than by writing here, in ms; 0 for never. */
@@ -98,13 +96,13 @@ export class RootHome implements Home {
   /** chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the bag. */
   async setAttributes(id: NodeId, changes: AttributeChanges): Promise<void> {
     if (id === ROOT) return
-    const node = this.#node(id)
+    const node = this.#now(id)
     await this.#deps.attributes.change(node, changes)
   }
 
   /** Cuts or lengthens a file; what close would do follows at once. */
   async truncate(id: NodeId, length: number): Promise<void> {
-    const node = this.#node(id)
+    const node = this.#now(id)
     if (!node.isDraft) await this.#refuseFolderNow(node)
     await this.#deps.files.truncate(node, length)
   }
@@ -149,7 +147,10 @@ export class RootHome implements Home {
 
   async open(id: NodeId, options: OpenOptions): Promise<OpenFile> {
     if (id === ROOT) throw new DriveError('is-a-directory', 'This is a directory.')
-    const node = this.#node(id)
+    const node = this.#now(id)
+    if (node.isAside || this.#deps.nodes.get(id) !== node) {
+      throw new DriveError('stale', 'It is another file now.')
+    }
     if (options.writable || options.truncate) await this.#refuseFolderNow(node)
     if (options.append === true && !options.truncate) await this.#refuseOldVersion(node)
     return this.#openNewest(node, options)
@@ -328,12 +329,12 @@ export class RootHome implements Home {
   }
 
   listExtended(id: NodeId): readonly string[] {
-    return id === ROOT ? [] : this.#deps.extended.list(this.#node(id))
+    return id === ROOT ? [] : this.#deps.extended.list(this.#now(id))
   }
 
   getExtended(id: NodeId, name: string): string {
     if (id === ROOT) throw new DriveError('no-attribute', `There is no attribute ${name}.`)
-    return this.#deps.extended.get(this.#node(id), name)
+    return this.#deps.extended.get(this.#now(id), name)
   }
 
   /** `user.bagfs.description` and `user.bagfs.kind`; others are refused as `unsupported`. */
@@ -342,7 +343,7 @@ export class RootHome implements Home {
     if (which === undefined || id === ROOT) {
       throw new DriveError('unsupported', 'Only user.bagfs.description and .kind can be set.')
     }
-    const node = this.#node(id)
+    const node = this.#now(id)
     if (which === 'kind') {
       this.#deps.extended.setKind(node, value)
       return
@@ -389,6 +390,13 @@ export class RootHome implements Home {
     if (kinds.isLearned(zipped?.entry)) return undefined
     await kinds.learnSoon(zipped?.entry)
     return entries.resolve(name)
+  }
+
+  /** A node as its name has it now: a bridge that knows nodes by their ids may not have looked at the name. */
+  #now(id: NodeId): FileNode {
+    const node = this.#node(id)
+    if (node.name !== undefined && !node.isAside) this.#deps.entries.resolve(node.name)
+    return node
   }
 
   #node(id: NodeId): FileNode {

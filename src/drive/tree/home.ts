@@ -5,6 +5,8 @@ import type { OpenFile, OpenMode } from './open-file.ts'
 /** What opening takes. */
 export interface OpenOptions extends OpenMode {
   readonly truncate: boolean
+  /** The kernel does not cut reads of a file that the drive makes up at the size that it was told. */
+  readonly isUncut?: boolean
 }
 
 /** A file that was made and opened. */

@@ -70,11 +70,24 @@ export class KeptContent {
     return shared.retain()
   }
 
+  /** As `open`, for reads that no told size cuts: these hold nothing back from later looks. */
+  async openFresh(): Promise<SharedContent> {
+    const kept = this.#kept
+    const shared = kept !== undefined && this.#isFresh(kept) ? kept : await this.#make()
+    this.#forgetLater()
+    return shared.retain()
+  }
+
+  #isFresh({ madeAtMs }: SharedContent): boolean {
+    const age = this.#clock.now() - madeAtMs
+    return age >= 0 && age < FRESH_MS
+  }
+
   #stillFresh(): SharedContent | undefined {
     const kept = this.#kept
     if (kept === undefined) return undefined
+    if (this.#isFresh(kept)) return kept
     const age = this.#clock.now() - kept.madeAtMs
-    if (age >= 0 && age < FRESH_MS) return kept
     return kept.unread > 0 && age < SLOW_READER_MS ? kept : undefined
   }
 

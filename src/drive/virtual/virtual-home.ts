@@ -81,7 +81,8 @@ export class VirtualHome implements Home {
     if (isDirectory(node)) throw new DriveError('is-a-directory', 'This is a directory.')
     // `touch` opens for writing first; what it would write is refused by `write`.
     if (options.truncate || (options.writable && node.entry.touch === undefined)) throw readOnly()
-    return new VirtualOpenFile(this.#clock, await node.kept.open(), options)
+    const shared = await (options.isUncut === true ? node.kept.openFresh() : node.kept.open())
+    return new VirtualOpenFile(this.#clock, shared, options)
   }
 
   /** Only what a directory takes, such as an import. */

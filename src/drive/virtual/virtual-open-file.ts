@@ -1,6 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
-import { OpenFile, type OpenMode } from '../tree/open-file.ts'
+import type { OpenOptions } from '../tree/home.ts'
+import { OpenFile } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
 import type { StagedFile } from '../tree/staged-file.ts'
 import type { SharedContent } from './kept-content.ts'
@@ -8,12 +9,14 @@ import type { SharedContent } from './kept-content.ts'
 /** An open file that the drive makes up: the content as it was when the file was opened. */
 export class VirtualOpenFile extends OpenFile {
   readonly #shared: SharedContent
-  #isUnread = true
+  /** True while what is read is what the size was told of. */
+  #isUnread: boolean
 
-  constructor(clock: Clock, shared: SharedContent, mode: OpenMode) {
-    super(clock, mode)
+  constructor(clock: Clock, shared: SharedContent, options: Omit<OpenOptions, 'truncate'>) {
+    super(clock, options)
     this.#shared = shared
-    shared.unread += 1
+    this.#isUnread = options.isUncut !== true
+    if (this.#isUnread) shared.unread += 1
   }
 
   override read(buffer: Uint8Array, position: number): number | Promise<number> {

@@ -197,4 +197,22 @@ describe('the content of a made-up file', () => {
     expect(closed).toBe(1)
     expect(clock.waiting).toBe(0)
   })
+
+  it('gives the content of now to a reader whose reads no size cuts', async () => {
+    const clock = new ManualClock()
+    const tree = grow({ file: counter(clock) }, clock)
+    const { node } = await tree.lookup(tree.top, 'file')
+    const open: OpenFile[] = []
+    const read: string[] = []
+    for (let look = 0; look < 5; look += 1) {
+      await tree.lookup(tree.top, 'file')
+      const file = await tree.open(node, { ...READ, isUncut: true })
+      await tree.getAttributes(node)
+      read.push(await readText(file))
+      open.push(file)
+      clock.move(600)
+    }
+    expect(read).toEqual(['x', 'x', 'xx', 'xx', 'xxx'])
+    for (const file of open) await file.close()
+  })
 })

@@ -1,0 +1,95 @@
+import { DriveError } from '../../domain/errors.ts'
+import type { HandleId, NodeId } from '../../domain/ids.ts'
+import type { AttributeChanges } from '../../drive/tree/attributes.ts'
+import { isOwner } from '../owner.ts'
+import { toStatFs } from '../stats.ts'
+import type { KernelAnswer } from './answer.ts'
+import type { Operations, SessionContext } from './context.ts'
+import { attributesAnswer, entryAnswer, lookUp, lookUpNow, onNode } from './entries.ts'
+import { readTexts, type KernelRequest } from './request.ts'
+import { GETATTR_IN, SETATTR_IN, STATFS_OUT } from './structures.ts'
+
+/** Bits of a SETATTR: which of its fields count. */
+const MODE = 1 << 0
+const UID = 1 << 1
+const GID = 1 << 2
+const SIZE = 1 << 3
+const ATIME = 1 << 4
+const MTIME = 1 << 5
+const HANDLE = 1 << 6
+const ATIME_NOW = 1 << 7
+const MTIME_NOW = 1 << 8
+
+const NS_PER_MS = 1_000_000
+
+type SetAttr = ReturnType<typeof SETATTR_IN.decode>
+
+export function attributeOperations(context: SessionContext): Operations {
+  const { drive } = context
+  return {
+    LOOKUP: ({ node, body }) => {
+      const [name] = readTexts(body, 0, 1)
+      const now = lookUpNow(drive, node, name)
+      const place = { parent: node, name }
+      if (now !== undefined) return entryAnswer(context, now, place)
+      return lookUp(context, node, name).then((found) => entryAnswer(context, found, place))
+    },
+    GETATTR: ({ node, body }) => {
+      GETATTR_IN.decode(body)
+      return tellAttributes(context, node)
+    },
+    SETATTR: (request) => setAttributes(context, request),
+    READLINK: async ({ node }) => {
+      const target = await onNode(context, node, (now) => drive.readSymlink(now))
+      return { parts: [Buffer.from(target)] }
+    },
+    STATFS: async () => {
+      const { namemax, ...stat } = toStatFs(await drive.space())
+      return { parts: [STATFS_OUT.encode({ ...stat, namelen: namemax })] }
+    },
+  }
+}
+
+async function tellAttributes(context: SessionContext, node: NodeId): Promise<KernelAnswer> {
+  const attributes = await onNode(context, node, (now) => context.drive.getAttributes(now))
+  if (context.lookups.otherwise(node, attributes.kind) !== undefined) {
+    throw new DriveError('stale', 'It turned out to be something else.')
+  }
+  return attributesAnswer(attributes, context.settings)
+}
+
+/** The length first: what is refused for it changes nothing else. */
+async function setAttributes(
+  context: SessionContext,
+  { node, body }: KernelRequest,
+): Promise<KernelAnswer> {
+  const { drive, settings } = context
+  const asked = SETATTR_IN.decode(body)
+  const { valid, handle, size, uid, gid } = asked
+  const has = (bit: number): boolean => (valid & bit) !== 0
+  const owner = { ...(has(UID) ? { uid } : {}), ...(has(GID) ? { gid } : {}) }
+  if (!isOwner(owner, settings)) {
+    throw new DriveError('not-permitted', 'Everything in the drive belongs to one user.')
+  }
+  if (has(SIZE)) {
+    if (has(HANDLE)) await drive.truncateOpen(handle as HandleId, size)
+    else await onNode(context, node, (now) => drive.truncate(now, size))
+  }
+  const changes = changesOf(asked, context.clock.now())
+  if (Object.keys(changes).length > 0) {
+    await onNode(context, node, (now) => drive.setAttributes(now, changes))
+  }
+  return tellAttributes(context, node)
+}
+
+function changesOf(asked: SetAttr, nowMs: number): AttributeChanges {
+  const { valid, mode } = asked
+  const has = (bit: number): boolean => (valid & bit) !== 0
+  const time = (now: number, seconds: number, ns: number): number =>
+    has(now) ? nowMs : seconds * 1000 + Math.floor(ns / NS_PER_MS)
+  return {
+    ...(has(MODE) ? { mode: mode & 0o7777 } : {}),
+    ...(has(ATIME) ? { atimeMs: time(ATIME_NOW, asked.atime, asked.atimeNs) } : {}),
+    ...(has(MTIME) ? { mtimeMs: time(MTIME_NOW, asked.mtime, asked.mtimeNs) } : {}),
+  }
+}

@@ -1,0 +1,32 @@
+import type { Drive } from '../../drive/drive.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { BridgeSettings } from '../bridge.ts'
+import type { OpenDescriptors } from '../open-descriptors.ts'
+import type { KernelAnswer } from './answer.ts'
+import type { DirectoryHandles } from './directory-handles.ts'
+import type { Lookups } from './lookups.ts'
+import type { Notices } from './notices.ts'
+import type { OpcodeName } from './opcodes.ts'
+import type { OpenHandles } from './open-handles.ts'
+import type { ReadBuffers } from './read-buffers.ts'
+import type { KernelRequest } from './request.ts'
+
+/** What the operations of a session work with. */
+export interface SessionContext {
+  readonly drive: Drive
+  readonly log: Logger
+  readonly settings: BridgeSettings
+  readonly lookups: Lookups
+  readonly handles: OpenHandles
+  readonly directories: DirectoryHandles
+  readonly notices: Notices
+  readonly buffers: ReadBuffers
+  readonly descriptors: OpenDescriptors
+  readonly clock: Clock
+}
+
+/** Does what a request asks. It takes the body apart before it returns; an error becomes an errno. */
+export type KernelOperation = (request: KernelRequest) => KernelAnswer | Promise<KernelAnswer>
+
+export type Operations = Partial<Record<OpcodeName, KernelOperation>>

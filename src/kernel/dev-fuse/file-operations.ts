@@ -1,0 +1,196 @@
+import { constants as fsConstants } from 'node:fs'
+import { DriveError } from '../../domain/errors.ts'
+import type { HandleId, NodeId } from '../../domain/ids.ts'
+import type { Attributes } from '../../drive/tree/attributes.ts'
+import { flushFile } from '../flush-file.ts'
+import { DONE, type KernelAnswer } from './answer.ts'
+import type { Operations, SessionContext } from './context.ts'
+import { encodeEntry, inDirectory, lookUpNow, onNode } from './entries.ts'
+import { MAX_TRANSFER_BYTES } from './negotiation.ts'
+import { readTexts, type KernelRequest } from './request.ts'
+import { MalformedMessage } from './structure.ts'
+import * as wire from './structures.ts'
+
+const ACCESS_MODE = 0o3
+/** The kernel asks for each read, and cuts none at the size that it has. */
+const DIRECT_IO = 1 << 0
+/** The kernel may go on with the pages that it has of the file. */
+const KEEP_CACHE = 1 << 1
+/** How long the kernel goes by attributes that it was told, in ms. */
+const ATTRIBUTES_TRUSTED_MS = 1_020
+
+export function fileOperations(context: SessionContext): Operations {
+  const { drive, descriptors, handles, settings } = context
+  return {
+    OPEN: (request) => open(context, request),
+    CREATE: (request) => create(context, request),
+    READ: (request) => read(context, request),
+    WRITE: (request) => write(context, request),
+    FLUSH: async ({ body }) => {
+      const { handle } = wire.FLUSH_IN.decode(body)
+      await flushFile({ drive, descriptors }, settings.mountpoint, { handle: handle as HandleId })
+      return DONE
+    },
+    FSYNC: async ({ body }) => {
+      await drive.fsync(wire.FSYNC_IN.decode(body).handle as HandleId)
+      return DONE
+    },
+    RELEASE: async ({ node, body }) => {
+      const handle = wire.RELEASE_IN.decode(body).handle as HandleId
+      handles.remove(node, handle)
+      await drive.release(handle)
+      return DONE
+    },
+  }
+}
+
+async function open(context: SessionContext, { node, body }: KernelRequest): Promise<KernelAnswer> {
+  const { drive, lookups } = context
+  const { flags } = wire.OPEN_IN.decode(body)
+  const truncate = (flags & fsConstants.O_TRUNC) !== 0
+  const handle = await onNode(context, node, (now) =>
+    drive.open(now, {
+      writable: (flags & ACCESS_MODE) !== 0,
+      truncate,
+      append: (flags & fsConstants.O_APPEND) !== 0,
+      isUncut: true,
+    }),
+  )
+  return orRelease(context, handle, async () => {
+    if (!truncate) await tellOtherSize(context, node)
+    const isMadeUp = drive.nodeOf(handle) === undefined
+    if (isMadeUp) return opened(context, node, handle, { flags: DIRECT_IO, entry: [] })
+    const isSame = lookups.isSameVersion(node, versionOf(await attributesOf(context, node)))
+    return opened(context, node, handle, { flags: isSame && !truncate ? KEEP_CACHE : 0, entry: [] })
+  })
+}
+
+/**
+ * The kernel cuts reads at the size it last heard: a new one must not be read by the old size. Once it has forgotten
+ * its attributes it asks, so nobody waits until they have become too old.
+ */
+async function tellOtherSize(
+  { drive, notices, clock }: SessionContext,
+  node: NodeId,
+): Promise<void> {
+  const isRecent = drive.sizeChangedAtMs(node) + ATTRIBUTES_TRUSTED_MS > clock.now()
+  if (isRecent) await notices.forgetAttributes(node)
+}
+
+function attributesOf(context: SessionContext, node: NodeId): Promise<Attributes> {
+  return onNode(context, node, (now) => context.drive.getAttributes(now))
+}
+
+/** What the kernel has of a file stays good while its size and its time do, as libfuse's `auto_cache` has it. */
+function versionOf({ size, mtimeMs }: Attributes): string {
+  return `${size} ${mtimeMs}`
+}
+
+async function create(
+  context: SessionContext,
+  { node, body }: KernelRequest,
+): Promise<KernelAnswer> {
+  const { drive, settings, lookups } = context
+  const { flags, mode } = wire.CREATE_IN.decode(body)
+  const [name] = readTexts(body, wire.CREATE_IN.size, 1)
+  // The kernel found nothing of this name, a moment ago.
+  if ((flags & fsConstants.O_EXCL) !== 0 && lookUpNow(drive, node, name) !== undefined) {
+    throw new DriveError('exists', 'There is something of this name.')
+  }
+  const { attributes, handle } = await inDirectory(context, node, () =>
+    drive.create(node, name, mode & 0o7777),
+  )
+  return orRelease(context, handle, async () => {
+    const isToCut = (flags & fsConstants.O_TRUNC) !== 0 && attributes.size > 0
+    if (isToCut) await drive.truncateOpen(handle, 0)
+    const made = isToCut ? await attributesOf(context, attributes.node) : attributes
+    const answer = opened(context, made.node, handle, {
+      flags: drive.nodeOf(handle) === undefined ? DIRECT_IO : 0,
+      entry: [encodeEntry(made, settings)],
+    })
+    return {
+      ...answer,
+      onDelivered: () => {
+        answer.onDelivered()
+        lookups.add(made.node, { parent: node, name, kind: made.kind })
+        lookups.isSameVersion(made.node, versionOf(made))
+      },
+    }
+  })
+}
+
+async function orRelease<Result>(
+  { drive }: SessionContext,
+  handle: HandleId,
+  task: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await task()
+  } catch (error) {
+    await drive.release(handle)
+    throw error
+  }
+}
+
+function opened(
+  { drive, log, handles }: SessionContext,
+  node: NodeId,
+  handle: HandleId,
+  { flags, entry }: { readonly flags: number; readonly entry: readonly Buffer[] },
+) {
+  return {
+    parts: [...entry, wire.OPEN_OUT.encode({ handle, flags })],
+    onDelivered: () => {
+      handles.add(node, handle)
+    },
+    onLost: () => {
+      drive.release(handle).catch((error: unknown) => {
+        log.warn(
+          { error: String(error) },
+          'A file that nobody waits for any more cannot be closed.',
+        )
+      })
+    },
+  }
+}
+
+/** What is on the local disk is answered at once. */
+function read(
+  { drive, buffers }: SessionContext,
+  { body }: KernelRequest,
+): KernelAnswer | Promise<KernelAnswer> {
+  const { handle, offset, size } = wire.READ_IN.decode(body)
+  if (size > MAX_TRANSFER_BYTES) throw new MalformedMessage('A READ asks for too much.')
+  const buffer = buffers.take(size)
+  const giveBack = (): void => {
+    buffers.give(buffer)
+  }
+  const tell = (count: number): KernelAnswer => ({
+    parts: [buffer.subarray(0, count)],
+    onDelivered: giveBack,
+    onLost: giveBack,
+  })
+  try {
+    const count = drive.read(handle as HandleId, buffer.subarray(0, size), offset)
+    if (typeof count === 'number') return tell(count)
+    // On an error the buffer is left to the garbage collector: a read that failed may still be under way.
+    return count.then(tell)
+  } catch (error) {
+    giveBack()
+    throw error
+  }
+}
+
+function write(
+  { drive }: SessionContext,
+  { body }: KernelRequest,
+): KernelAnswer | Promise<KernelAnswer> {
+  const { handle, offset, size } = wire.WRITE_IN.decode(body)
+  const bytes = body.subarray(wire.WRITE_IN.size)
+  if (bytes.length !== size) throw new MalformedMessage('A WRITE has not what it says.')
+  const count = drive.write(handle as HandleId, bytes, offset)
+  const tell = (written: number): KernelAnswer => ({
+    parts: [wire.WRITE_OUT.encode({ size: written })],
+  })
+  return typeof count === 'number' ? tell(count) : count.then(tell)
+}

@@ -1,0 +1,137 @@
+import { DriveError, isDriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
+import { makeFile } from '../make-file.ts'
+import { DONE, type KernelAnswer } from './answer.ts'
+import type { Operations, SessionContext } from './context.ts'
+import { entryAnswer, inDirectory, lookUp, lookUpNow } from './entries.ts'
+import { readTexts, type KernelRequest } from './request.ts'
+import { LINK_IN, MKDIR_IN, MKNOD_IN, RENAME2_IN, RENAME_IN } from './structures.ts'
+
+/** Flags of RENAME2. */
+const RENAME_NOREPLACE = 1
+
+export function nameOperations(context: SessionContext): Operations {
+  const { drive } = context
+  return {
+    ...makings(context),
+    UNLINK: ({ node, body }) => unlink(context, node, readTexts(body, 0, 1)[0]),
+    RMDIR: async ({ node, body }) => {
+      const [name] = readTexts(body, 0, 1)
+      refuseHolding(context, await openBehind(context, node, name))
+      await inDirectory(context, node, () => drive.removeDirectory(node, name))
+      return DONE
+    },
+    RENAME: ({ node, body }) => {
+      const { newParent } = RENAME_IN.decode(body)
+      return rename(context, node, newParent as NodeId, readTexts(body, RENAME_IN.size, 2))
+    },
+    RENAME2: (request) => renameWithFlags(context, request),
+    LINK: ({ body }) => {
+      LINK_IN.decode(body)
+      readTexts(body, LINK_IN.size, 1)
+      throw new DriveError('not-permitted', 'The service has no hard links.')
+    },
+  }
+}
+
+function makings(context: SessionContext): Operations {
+  const { drive } = context
+  const found = async (parent: NodeId, name: string): Promise<KernelAnswer> =>
+    entryAnswer(context, await lookUp(context, parent, name), { parent, name })
+  return {
+    MKDIR: async ({ node, body }) => {
+      const { mode } = MKDIR_IN.decode(body)
+      const [name] = readTexts(body, MKDIR_IN.size, 1)
+      await inDirectory(context, node, () => drive.makeDirectory(node, name, mode & 0o7777))
+      return found(node, name)
+    },
+    MKNOD: async ({ node, body }) => {
+      const { mode } = MKNOD_IN.decode(body)
+      const [name] = readTexts(body, MKNOD_IN.size, 1)
+      await inDirectory(context, node, () => makeFile(drive, node, name, mode))
+      return found(node, name)
+    },
+    SYMLINK: async ({ node, body }) => {
+      const [name, target] = readTexts(body, 0, 2)
+      await inDirectory(context, node, () => drive.makeSymlink(node, name, target))
+      return found(node, name)
+    },
+  }
+}
+
+async function unlink(
+  context: SessionContext,
+  parent: NodeId,
+  name: string,
+): Promise<KernelAnswer> {
+  const { drive, handles } = context
+  const removed = await openBehind(context, parent, name)
+  await inDirectory(context, parent, () => drive.unlink(parent, name))
+  if (removed !== undefined) handles.noteRemoved(removed, parent)
+  return DONE
+}
+
+async function rename(
+  context: SessionContext,
+  parent: NodeId,
+  newParent: NodeId,
+  [name, newName]: readonly [string, string],
+): Promise<KernelAnswer> {
+  const { drive, handles } = context
+  const replaced = await openBehind(context, newParent, newName)
+  refuseHolding(context, replaced)
+  await inDirectory(context, newParent, () =>
+    inDirectory(context, parent, () => drive.rename(parent, name, newParent, newName)),
+  )
+  if (replaced !== undefined) handles.noteRemoved(replaced, newParent)
+  return DONE
+}
+
+/** The node behind a name, where it matters: while files are open. */
+async function openBehind(
+  context: SessionContext,
+  parent: NodeId,
+  name: string,
+): Promise<NodeId | undefined> {
+  if (context.handles.size === 0) return undefined
+  const now = lookUpNow(context.drive, parent, name)
+  if (now !== undefined) return now.node
+  try {
+    return (await lookUp(context, parent, name)).node
+  } catch (error) {
+    // What the change itself meets is what the program is told.
+    if (isDriveError(error)) return undefined
+    throw error
+  }
+}
+
+/** A file that is open can be written to as long as the folder that it was in is there. */
+function refuseHolding({ handles }: SessionContext, directory: NodeId | undefined): void {
+  if (directory === undefined || !handles.holdRemovedOf(directory)) return
+  throw new DriveError('not-empty', 'A program has a file open that was removed from this folder.')
+}
+
+/** The kernel itself refuses a name that it knows to be taken; one that it does not know is looked for. */
+async function renameWithFlags(
+  context: SessionContext,
+  { node, body }: KernelRequest,
+): Promise<KernelAnswer> {
+  const { newParent, flags } = RENAME2_IN.decode(body)
+  const names = readTexts(body, RENAME2_IN.size, 2)
+  if ((flags & ~RENAME_NOREPLACE) !== 0) {
+    throw new DriveError('invalid', 'Two names cannot be exchanged.')
+  }
+  if (flags !== 0) await refuseTaken(context, newParent as NodeId, names[1])
+  return rename(context, node, newParent as NodeId, names)
+}
+
+async function refuseTaken(context: SessionContext, parent: NodeId, name: string): Promise<void> {
+  const isFree = await lookUp(context, parent, name).then(
+    () => false,
+    (error: unknown) => {
+      if (isDriveError(error, 'not-found')) return true
+      throw error
+    },
+  )
+  if (!isFree) throw new DriveError('exists', 'There is something of this name.')
+}

@@ -1,0 +1,53 @@
+import { INIT_IN, INIT_OUT } from './structures.ts'
+
+const MAJOR = 7
+const OLDEST_MINOR = 31
+/** What follows in later versions is not asked for, and so never comes. */
+const NEWEST_MINOR = 38
+
+const PAGE_BYTES = 4096
+/** The most that the kernel lets one request carry, unless root allows more. */
+const MAX_PAGES = 256
+/** Longest content of a WRITE, and of a READ. */
+export const MAX_TRANSFER_BYTES = MAX_PAGES * PAGE_BYTES
+/** A request of the longest WRITE: its structures, and the page that the kernel rounds up to. */
+export const LONGEST_REQUEST_BYTES = MAX_TRANSFER_BYTES + PAGE_BYTES
+
+/**
+ * Capabilities that are used where the kernel has them. ASYNC_DIO is none of them: with it the kernel lets a program that
+ * reads around the page cache wait for an answer even when it is killed.
+ */
+const WANTED =
+  (1 << 0) | // ASYNC_READ: reading ahead in several requests at a time
+  (1 << 3) | // ATOMIC_O_TRUNC: OPEN truncates, without a SETATTR before it
+  (1 << 5) | // BIG_WRITES
+  (1 << 13) | // DO_READDIRPLUS
+  (1 << 14) | // READDIRPLUS_AUTO: only where programs ask for attributes too
+  (1 << 18) | // PARALLEL_DIROPS
+  (1 << 22) // MAX_PAGES
+
+const MAX_BACKGROUND = 64
+const CONGESTION_THRESHOLD = 48
+
+/** The answer to INIT; undefined for a kernel that is too old. */
+export function negotiate(init: Buffer): Buffer | undefined {
+  const { major, minor, maxReadahead, flags } = INIT_IN.decode(init)
+  if (major < MAJOR || (major === MAJOR && minor < OLDEST_MINOR)) return undefined
+  return INIT_OUT.encode({
+    major: MAJOR,
+    // A kernel of a later major version asks again with this one.
+    minor: major > MAJOR ? NEWEST_MINOR : Math.min(minor, NEWEST_MINOR),
+    maxReadahead,
+    flags: (flags & WANTED) >>> 0,
+    maxBackground: MAX_BACKGROUND,
+    congestionThreshold: CONGESTION_THRESHOLD,
+    maxWrite: MAX_TRANSFER_BYTES,
+    timeGranularityNs: 1,
+    maxPages: MAX_PAGES,
+  })
+}
+
+/** True when the kernel goes on after this answer, and does not ask again with another version. */
+export function isSettled(init: Buffer): boolean {
+  return INIT_IN.decode(init).major === MAJOR
+}

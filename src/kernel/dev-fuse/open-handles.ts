@@ -1,0 +1,42 @@
+import type { HandleId, NodeId } from '../../domain/ids.ts'
+
+/** Open files, by the node that the kernel knows them by, which stays when the drive has them in another folder. */
+export class OpenHandles {
+  /** `remove` removes. */
+  readonly #open = new Map<NodeId, Set<HandleId>>()
+  /** Where those were that lost their names; `remove` removes. */
+  readonly #removedFrom = new Map<NodeId, NodeId>()
+
+  add(node: NodeId, handle: HandleId): void {
+    const handles = this.#open.get(node)
+    if (handles === undefined) this.#open.set(node, new Set([handle]))
+    else handles.add(handle)
+  }
+
+  remove(node: NodeId, handle: HandleId): void {
+    const handles = this.#open.get(node)
+    handles?.delete(handle)
+    if (handles?.size !== 0) return
+    this.#open.delete(node)
+    this.#removedFrom.delete(node)
+  }
+
+  /** A name of an open file was taken away from a directory. */
+  noteRemoved(node: NodeId, parent: NodeId): void {
+    if (this.#open.has(node)) this.#removedFrom.set(node, parent)
+  }
+
+  /** True while a program has a file open that was removed from this directory. */
+  holdRemovedOf(parent: NodeId): boolean {
+    return [...this.#removedFrom.values()].includes(parent)
+  }
+
+  /** One of them. */
+  of(node: NodeId): HandleId | undefined {
+    return this.#open.get(node)?.values().next().value
+  }
+
+  get size(): number {
+    return this.#open.size
+  }
+}

@@ -1,0 +1,22 @@
+import { attributeOperations } from './attribute-operations.ts'
+import type { Operations, SessionContext } from './context.ts'
+import { directoryOperations } from './directory-operations.ts'
+import { extendedOperations } from './extended-operations.ts'
+import { fileOperations } from './file-operations.ts'
+import { nameOperations } from './name-operations.ts'
+import { DONE } from './answer.ts'
+
+/**
+ * The operations that have an answer of their own. All others are answered with ENOSYS: the kernel then keeps locks
+ * itself, takes files as always ready (POLL), and has programs copy, seek and allocate in the usual way.
+ */
+export function allOperations(context: SessionContext): Operations {
+  return {
+    ...attributeOperations(context),
+    ...directoryOperations(context),
+    ...nameOperations(context),
+    ...fileOperations(context),
+    ...extendedOperations(context),
+    DESTROY: () => DONE,
+  }
+}

@@ -1,0 +1,58 @@
+import { checkEncoding } from '../../domain/names.ts'
+import type { NodeId } from '../../domain/ids.ts'
+import { IN_HEADER, UNIQUE_AT } from './structures.ts'
+import { MalformedMessage } from './structure.ts'
+
+/** What a message needs to have for an answer to find its request. */
+const ANSWERABLE_BYTES = UNIQUE_AT + 8
+
+/** A question of the kernel. */
+export interface KernelRequest {
+  readonly opcode: number
+  /** Its number, which the answer carries. */
+  readonly unique: bigint
+  readonly node: NodeId
+  /** The thread that asks; 0 when it is in no namespace of ours. */
+  readonly pid: number
+  /** What follows the header. It is the kernel's again once the operation has returned: what is kept is copied. */
+  readonly body: Buffer
+}
+
+/** The number of a message that is long enough to have one. */
+export function uniqueOf(message: Buffer): bigint | undefined {
+  return message.length < ANSWERABLE_BYTES ? undefined : message.readBigUInt64LE(UNIQUE_AT)
+}
+
+/** Takes a message apart; throws `MalformedMessage`. */
+export function parseRequest(message: Buffer): KernelRequest {
+  const { length, opcode, node, pid } = IN_HEADER.decode(message)
+  if (length !== message.length) {
+    throw new MalformedMessage(`The message has ${message.length} bytes and says ${length}.`)
+  }
+  return {
+    opcode,
+    unique: message.readBigUInt64LE(UNIQUE_AT),
+    node: node as NodeId,
+    pid,
+    body: message.subarray(IN_HEADER.size),
+  }
+}
+
+/** The texts of a body, each ended by NUL; throws `MalformedMessage` when there are fewer, `bad-encoding` for what is not UTF-8. */
+export function readTexts<Count extends 1 | 2>(
+  body: Buffer,
+  start: number,
+  count: Count,
+): Count extends 1 ? readonly [string] : readonly [string, string] {
+  const texts: string[] = []
+  let at = start
+  while (texts.length < count) {
+    const end = body.indexOf(0, at)
+    if (end <= at) throw new MalformedMessage('A name is empty or has no end.')
+    const text = body.toString('utf8', at, end)
+    checkEncoding(text)
+    texts.push(text)
+    at = end + 1
+  }
+  return texts as unknown as Count extends 1 ? readonly [string] : readonly [string, string]
+}

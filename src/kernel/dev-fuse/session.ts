@@ -1,0 +1,228 @@
+import { constants } from 'node:os'
+import { deferred } from '../../domain/deferred.ts'
+import { DriveError } from '../../domain/errors.ts'
+import type { Clock } from '../../domain/clock.ts'
+import type { NodeId } from '../../domain/ids.ts'
+import type { BridgeDeps, BridgeSettings } from '../bridge.ts'
+import { logFailure } from '../log-failure.ts'
+import { OpenDescriptors } from '../open-descriptors.ts'
+import type { KernelAnswer } from './answer.ts'
+import type { Channel } from './channel.ts'
+import type { Operations } from './context.ts'
+import { DirectoryHandles } from './directory-handles.ts'
+import { encodeAnswer, encodeRefusal } from './encode-reply.ts'
+import { isToStop } from './is-to-stop.ts'
+import { Lookups } from './lookups.ts'
+import { isSettled, negotiate } from './negotiation.ts'
+import { Notices } from './notices.ts'
+import { opcodeName, type OpcodeName } from './opcodes.ts'
+import { OpenHandles } from './open-handles.ts'
+import { allOperations } from './operations.ts'
+import { ReadBuffers } from './read-buffers.ts'
+import { parseRequest, uniqueOf, type KernelRequest } from './request.ts'
+import { MalformedMessage } from './structure.ts'
+import { BATCH_FORGET_IN, FORGET_IN, FORGET_ONE, INTERRUPT_IN } from './structures.ts'
+import { WaitingRequests } from './waiting-requests.ts'
+
+const { errno } = constants
+
+export interface SessionDeps extends BridgeDeps {
+  readonly channel: Channel
+  readonly clock: Clock
+  readonly isToStop?: (pid: number) => boolean
+}
+
+/** A request as the log has it. */
+interface Logged {
+  readonly operation: string
+  readonly node?: NodeId
+}
+
+/** One mount's talk with the kernel: takes its messages, and gives each request exactly one answer. */
+export class Session {
+  readonly #deps: SessionDeps
+  readonly #operations: Operations
+  readonly #lookups = new Lookups()
+  readonly #handles = new OpenHandles()
+  readonly #waiting: WaitingRequests
+  readonly #ready = deferred()
+  #isReady = false
+
+  constructor(deps: SessionDeps, settings: BridgeSettings) {
+    const { drive, log, clock, channel } = deps
+    this.#deps = deps
+    this.#operations = allOperations({
+      drive,
+      log,
+      clock,
+      settings,
+      lookups: this.#lookups,
+      handles: this.#handles,
+      directories: new DirectoryHandles(),
+      notices: new Notices(channel, log),
+      buffers: new ReadBuffers(),
+      descriptors: new OpenDescriptors({ clock }),
+    })
+    this.#waiting = new WaitingRequests({
+      clock,
+      isToStop: deps.isToStop ?? isToStop,
+      onGivenUp: (unique) => {
+        channel.answer(encodeRefusal(unique, errno.EINTR))
+      },
+    })
+  }
+
+  /** Resolves when the kernel and this agree on a version; rejects `usage` when they cannot. */
+  get ready(): Promise<void> {
+    return this.#ready.promise
+  }
+
+  /** Nodes that the kernel knows, those of them that are open, and requests that wait. */
+  get load(): { readonly nodes: number; readonly open: number; readonly waiting: number } {
+    return { nodes: this.#lookups.size, open: this.#handles.size, waiting: this.#waiting.size }
+  }
+
+  /** Takes a message, which is the kernel's again when this returns. */
+  receive(message: Buffer): void {
+    try {
+      this.#take(parseRequest(message))
+    } catch (error) {
+      const unique = uniqueOf(message)
+      this.#noteMalformed({ operation: 'unknown' }, error)
+      if (unique !== undefined) this.#refuse(unique, errno.EIO)
+    }
+  }
+
+  #take(request: KernelRequest): void {
+    const { opcode, unique, node, body } = request
+    const operation = opcodeName(opcode)
+    if (operation === undefined) {
+      this.#deps.log.warn({ opcode }, 'An operation of the kernel that is not known.')
+      this.#refuse(unique, errno.ENOSYS)
+      return
+    }
+    try {
+      if (this.#takeUnanswered(operation, request)) return
+    } catch (error) {
+      this.#noteMalformed({ operation, node }, error)
+      return
+    }
+    if (this.#waiting.has(unique)) {
+      this.#deps.log.warn({ operation }, 'A request that has the number of another one.')
+      return
+    }
+    if (operation === 'INIT') this.#run(request, operation, () => this.#begin(body))
+    else if (!this.#isReady) this.#refuse(unique, errno.EIO)
+    else this.#run(request, operation, this.#operations[operation])
+  }
+
+  /** What the kernel expects no answer to; false for all else. */
+  #takeUnanswered(operation: OpcodeName, { node, body }: KernelRequest): boolean {
+    switch (operation) {
+      case 'FORGET':
+        this.#lookups.forget(node, FORGET_IN.decode(body).lookups)
+        return true
+      case 'BATCH_FORGET':
+        this.#forgetMany(body)
+        return true
+      case 'INTERRUPT':
+        INTERRUPT_IN.decode(body)
+        this.#waiting.interrupt(body.readBigUInt64LE())
+        return true
+      case 'NOTIFY_REPLY':
+        throw new MalformedMessage('Nothing of the kernel was asked for.')
+      default:
+        return false
+    }
+  }
+
+  #forgetMany(body: Buffer): void {
+    const { count } = BATCH_FORGET_IN.decode(body)
+    for (let index = 0; index < count; index += 1) {
+      const one = FORGET_ONE.decode(body, BATCH_FORGET_IN.size + index * FORGET_ONE.size)
+      this.#lookups.forget(one.node as NodeId, one.lookups)
+    }
+  }
+
+  #begin(body: Buffer): KernelAnswer {
+    const told = negotiate(body)
+    if (told === undefined) {
+      this.#ready.reject(
+        new DriveError('usage', 'This kernel is too old for --bridge dev-fuse.', {
+          hint: 'Linux 5.4 or newer is needed. Leave the option out.',
+        }),
+      )
+      return { errno: errno.EPROTO }
+    }
+    if (isSettled(body)) {
+      this.#isReady = true
+      this.#ready.resolve()
+    }
+    return { parts: [told] }
+  }
+
+  #run(
+    request: KernelRequest,
+    operation: OpcodeName,
+    task: ((request: KernelRequest) => KernelAnswer | Promise<KernelAnswer>) | undefined,
+  ): void {
+    const { unique, node } = request
+    if (task === undefined) {
+      this.#deps.log.debug({ operation }, 'This is left to the kernel.')
+      this.#refuse(unique, errno.ENOSYS)
+      return
+    }
+    const logged = { operation, node }
+    let answer: KernelAnswer | Promise<KernelAnswer>
+    try {
+      answer = task(request)
+    } catch (error) {
+      answer = this.#failure(logged, error)
+    }
+    if (answer instanceof Promise) this.#answerLater(request, logged, answer)
+    else this.#answer(unique, answer)
+  }
+
+  #answerLater(request: KernelRequest, logged: Logged, later: Promise<KernelAnswer>): void {
+    const waiting = this.#waiting.add(request)
+    later
+      .catch((error: unknown) => this.#failure(logged, error))
+      .then((answer) => {
+        if (this.#waiting.take(waiting)) this.#answer(waiting.unique, answer)
+        else if (!('errno' in answer)) answer.onLost?.()
+      })
+      .catch((error: unknown) => {
+        logFailure(this.#deps.log, { ...logged }, error)
+      })
+  }
+
+  #answer(unique: bigint, answer: KernelAnswer): void {
+    if ('errno' in answer) {
+      this.#refuse(unique, answer.errno)
+      return
+    }
+    const isDelivered = this.#deps.channel.answer(encodeAnswer(unique, answer.parts))
+    if (isDelivered) answer.onDelivered?.()
+    else answer.onLost?.()
+  }
+
+  #refuse(unique: bigint, code: number): void {
+    this.#deps.channel.answer(encodeRefusal(unique, code))
+  }
+
+  #failure(logged: Logged, error: unknown): KernelAnswer {
+    if (error instanceof MalformedMessage) {
+      this.#noteMalformed(logged, error)
+      return { errno: errno.EIO }
+    }
+    return { errno: logFailure(this.#deps.log, { ...logged }, error) }
+  }
+
+  #noteMalformed(logged: Logged, error: unknown): void {
+    if (error instanceof MalformedMessage) {
+      this.#deps.log.warn({ ...logged }, `A message that cannot be read: ${error.message}`)
+    } else {
+      logFailure(this.#deps.log, { ...logged }, error)
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import type { Clock } from '../../domain/clock.ts'
+import type { KernelRequest } from './request.ts'
+
+const LOOK_AGAIN_MS = 100
+
+/** A request that waits for its answer. */
+type Waiting = Pick<KernelRequest, 'unique' | 'pid'>
+
+interface WaitingDeps {
+  readonly clock: Clock
+  readonly isToStop: (pid: number) => boolean
+  /** Called when nobody is left to hear the answer. */
+  readonly onGivenUp: (unique: bigint) => void
+}
+
+/** Requests that were not answered within the call: each is taken out once, by its answer or by an interruption. */
+export class WaitingRequests {
+  readonly #deps: WaitingDeps
+  readonly #waiting = new Map<bigint, Waiting>()
+  /** The kernel tells an interruption once: those that did not end their program are looked at again. */
+  readonly #interrupted = new Set<Waiting>()
+  #isLooking = false
+
+  constructor(deps: WaitingDeps) {
+    this.#deps = deps
+  }
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  has(unique: bigint): boolean {
+    return this.#waiting.has(unique)
+  }
+
+  /** The token takes it out. */
+  add({ unique, pid }: Waiting): Waiting {
+    const waiting = { unique, pid }
+    this.#waiting.set(unique, waiting)
+    return waiting
+  }
+
+  /** False when it was given up. */
+  take(waiting: Waiting): boolean {
+    if (this.#waiting.get(waiting.unique) !== waiting) return false
+    this.#waiting.delete(waiting.unique)
+    this.#interrupted.delete(waiting)
+    return true
+  }
+
+  /** A signal has come for the program that waits. */
+  interrupt(unique: bigint): void {
+    const waiting = this.#waiting.get(unique)
+    if (waiting === undefined) return
+    this.#interrupted.add(waiting)
+    this.#look()
+  }
+
+  #look(): void {
+    for (const waiting of [...this.#interrupted]) {
+      if (!this.#deps.isToStop(waiting.pid)) continue
+      this.take(waiting)
+      this.#deps.onGivenUp(waiting.unique)
+    }
+    if (this.#interrupted.size === 0 || this.#isLooking) return
+    this.#isLooking = true
+    this.#deps.clock.after(LOOK_AGAIN_MS, () => {
+      this.#isLooking = false
+      this.#look()
+    })
+  }
+}

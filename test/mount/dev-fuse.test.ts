@@ -1,0 +1,275 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canActAsOther, canMount } from '../support/fuse.ts'
+import { Bench } from '../support/mounted-drive.ts'
+import { OpenFile } from '../support/open-file.ts'
+import { OTHER_UID } from '../support/other-user.ts'
+import { PROGRAM } from '../support/service-process.ts'
+
+/** Starts a program, and answers how it ended: its exit code or the signal. */
+function begin(program: string, ...args: readonly string[]) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const said: Buffer[] = []
+  child.stdout.on('data', (piece: Buffer) => said.push(piece))
+  const ended = once(child, 'close').then(([code, signal]: (number | string | null)[]) => ({
+    how: signal ?? code,
+    said: Buffer.concat(said).toString(),
+  }))
+  return { child, ended }
+}
+
+/** The system call that a program is in waits for a file system (proc(5), state D or S with wchan). */
+async function untilItWaits(pid: number | undefined): Promise<void> {
+  const place = `/proc/${pid ?? 0}/wchan`
+  await expect
+    .poll(() => readFileSync(place, 'utf8'))
+    .toMatch(/fuse|request_wait_answer|folio_wait/)
+}
+
+/** Far less than the service may be silent. */
+function within<Result>(task: Promise<Result>): Promise<Result> {
+  const tooLate = new Promise<never>((_resolve, reject) => {
+    setTimeout(() => {
+      reject(new Error('It took too long.'))
+    }, 8_000).unref()
+  })
+  return Promise.race([task, tooLate])
+}
+
+describe.runIf(canMount())('a drive over dev-fuse', () => {
+  let bench: Bench
+  beforeEach(async () => {
+    bench = await Bench.start({ bridge: 'dev-fuse' })
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  it('says so in its status', async () => {
+    const drive = await bench.mount()
+    const { stdout } = await bench.bagfs(['status', drive.path])
+    expect(stdout).toContain('Bridge:   dev-fuse\n')
+  })
+
+  it('leads no old name to what turned out to be a folder, or a file', async () => {
+    const drive = await bench.mount('--listing-ttl', '50ms')
+    await drive.sh(`cd ..; echo one > one.txt; python3 -m zipfile -c it.zip one.txt`)
+    await bench.service.upload('it.zip', readFileSync(join(bench.dir, 'it.zip')))
+    const kindOf = (name: string): Promise<string> => drive.sh(`stat -c %F ${name} 2>&1 || true`)
+    const becomes = async (kind: string, name: string, other: string): Promise<void> => {
+      await expect.poll(() => kindOf(name)).toBe(`${kind}\n`)
+      await expect.poll(() => kindOf(other)).toContain('No such file')
+    }
+    await becomes('regular file', 'it.zip', 'it')
+    await drive.sh('setfattr -n user.bagfs.kind -v folder it.zip')
+    await becomes('directory', 'it', 'it.zip')
+    expect(await drive.sh('cat it/one.txt')).toBe('one\n')
+    await drive.sh('setfattr -n user.bagfs.kind -v file it')
+    await becomes('regular file', 'it.zip', 'it')
+  })
+
+  it('makes its status anew each time it is read', async () => {
+    const drive = await bench.mount('--listing-ttl', '100ms')
+    const records = (): Promise<string> => drive.sh('ls; grep records .bagfs/status.json')
+    expect(await records()).toContain('"records": 0')
+    await bench.service.upload('f', 'x')
+    await expect.poll(records).toContain('"records": 1')
+    await bench.service.upload('g', 'x')
+    await expect.poll(records).toContain('"records": 2')
+  })
+
+  it('takes a time alone, in every way, and leaves the others', async () => {
+    const drive = await bench.mount('--write-back')
+    const seen = await drive.sh(
+      `echo x > f; touch -d 2001-02-03T04:05:06.789Z f; touch -a -d 2002-03-04T05:06:07Z f
+      TZ=UTC stat -c '%x %y' f; touch -m -d 2003-01-01T00:00:00Z f; TZ=UTC stat -c %y f`,
+    )
+    expect(seen).toContain('2001-02-03 04:05:06.789000000')
+    expect(seen).toContain('\n2003-01-01 00:00:00.000000000')
+  })
+
+  it('shows no other name for a removed file that is open, and keeps its folder until it is closed', async () => {
+    const drive = await bench.mount('--write-back')
+    await drive.sh('mkdir d; echo one > d/f')
+    const file = await OpenFile.open(join(drive.path, 'd/f'), 'os.O_RDWR')
+    await drive.sh('rm d/f; [ -z "$(ls -A d)" ]')
+    expect((await drive.fails('rmdir d')).stderr).toContain('not empty')
+    expect(await file.writeAt(3, 'two')).toBe('ok 3')
+    expect(await file.read()).toContain('onetwo')
+    expect(await file.close()).toContain('ok')
+  })
+
+  it('renames without replacing when it is asked to', async () => {
+    const drive = await bench.mount('--write-back')
+    const script = `
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+for name in ('a', 'b'): open(name, 'w').write(name)
+for to, flags in (('b', 1), ('b', 2), ('c', 1)):
+    done = libc.renameat2(-100, b'a', -100, to.encode(), flags)
+    print(0 if done == 0 else os.strerror(ctypes.get_errno()))`
+    const { stdout } = await execa('python3', ['-c', script], { cwd: drive.path })
+    expect(stdout.split('\n')).toEqual(['File exists', 'Invalid argument', '0'])
+    expect((await readdir(drive.path)).sort()).toEqual(['b', 'c'])
+  })
+
+  it('goes on with an open file that is moved into a folder and out of it', async () => {
+    const drive = await bench.mount('--write-back')
+    await drive.sh('mkdir d; echo -n one > f')
+    const file = await OpenFile.open(join(drive.path, 'f'), 'os.O_RDWR | os.O_APPEND')
+    await drive.sh('mv f d/g')
+    expect(await file.write('two')).toBe('ok 3')
+    expect(await file.seekEnd()).toBe('ok 6')
+    await drive.sh('mv d/g h')
+    expect(await file.write('three')).toBe('ok 5')
+    expect(await file.close()).toContain('ok')
+    expect(await readFile(join(drive.path, 'h'), 'utf8')).toBe('onetwothree')
+  })
+
+  it('shows a program that stays in a folder what another machine puts there', async () => {
+    const one = await bench.mount('--listing-ttl', '200ms', '--folder-settle', '50ms')
+    await one.sh('mkdir d; echo 1 > d/first')
+    expect((await bench.bagfs(['sync', one.path])).code).toBe(0)
+    const script = `
+import os, sys, time
+os.chdir(sys.argv[1])
+os.listdir('.')
+print('here', flush=True)
+end = time.time() + 20
+while time.time() < end:
+    try: print(open('second').read(), end='', flush=True); break
+    except FileNotFoundError: time.sleep(0.1)`
+    const stays = begin('python3', '-c', script, join(one.path, 'd'))
+    const other = await bench.mountOther('--folder-settle', '50ms')
+    await expect.poll(() => other.sh('ls d')).toBe('first\n')
+    await other.sh('echo 2 > d/second')
+    expect(await stays.ended).toEqual({ how: 0, said: 'here\n2\n' })
+  })
+
+  it('lets programs end by Ctrl-C and kill while a file hangs, and not by other signals that they handle', async () => {
+    await bench.service.upload('big', Buffer.alloc(3_000_000, 'x'))
+    const drive = await bench.mount('--timeout', '20s')
+    await drive.sh('ls')
+    bench.service.proxy.add({ match: { path: /download/ }, fault: { silence: true } })
+    const hung = begin('cat', join(drive.path, 'big'))
+    await untilItWaits(hung.child.pid)
+    hung.child.kill('SIGINT')
+    expect((await within(hung.ended)).how).toBe('SIGINT')
+    // Around the page cache, so that the system call itself waits for the answer.
+    const script = `
+import mmap, os, signal, sys
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try: os.preadv(os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), [mmap.mmap(-1, 4096)], 1 << 21)
+except KeyboardInterrupt: print('stopped')`
+    const started = (): ReturnType<typeof begin> =>
+      begin('python3', '-c', script, join(drive.path, 'big'))
+    const [stopped, killed] = [started(), started()]
+    for (const { child } of [stopped, killed]) {
+      const status = `/proc/${child.pid ?? 0}/status`
+      await expect.poll(() => readFileSync(status, 'utf8')).toMatch(/^ShdPnd:\s+0*2000$/m)
+      await untilItWaits(child.pid)
+    }
+    stopped.child.kill('SIGINT')
+    expect(await within(stopped.ended)).toEqual({ how: 0, said: 'stopped\n' })
+    killed.child.kill('SIGKILL')
+    expect((await within(killed.ended)).how).toBe('SIGKILL')
+    expect(drive.log).not.toContain('A bug')
+  })
+
+  it('goes on after it stood still, and lets programs be killed meanwhile', async () => {
+    const drive = await bench.mount('--write-back')
+    await drive.sh('echo here > f')
+    drive.signal('SIGSTOP')
+    const waits = begin('stat', '-c', '%s', join(drive.path, 'f'))
+    const killed = begin('ls', drive.path)
+    await untilItWaits(killed.child.pid)
+    killed.child.kill('SIGTERM')
+    expect((await killed.ended).how).toBe('SIGTERM')
+    drive.signal('SIGCONT')
+    expect(await waits.ended).toEqual({ how: 0, said: '5\n' })
+    expect(await drive.sh('cat f')).toBe('here\n')
+  })
+
+  it('is refused to leave while a program uses it, and goes on', async () => {
+    const drive = await bench.mount()
+    await writeFile(join(drive.path, 'f'), 'x')
+    const file = await OpenFile.open(join(drive.path, 'f'), 'os.O_RDWR')
+    const { code, stderr } = await bench.bagfs(['umount', drive.path])
+    expect(code).toBe(7)
+    expect(stderr).toContain('in use')
+    expect(await file.writeAt(1, 'y')).toBe('ok 1')
+    expect(await file.close()).toContain('ok')
+    expect((await bench.bagfs(['umount', drive.path])).code).toBe(0)
+    expect(await bench.service.contents()).toEqual({ f: 'xy' })
+  })
+
+  it('is killed under load, and loses nothing that was closed', async () => {
+    const drive = await bench.mount('--write-back')
+    const script = `
+import os, sys, itertools
+for n in itertools.count():
+    try:
+        with open(f'{sys.argv[1]}/f{n}', 'w') as f: f.write(str(n) * 1000)
+        print(n, flush=True)
+    except OSError as error: sys.exit(error.strerror)`
+    const load = begin('python3', '-c', script, drive.path)
+    load.ended.catch(() => undefined)
+    await expect.poll(async () => (await readdir(drive.path)).length).toBeGreaterThan(5)
+    drive.signal('SIGKILL')
+    await drive.ended()
+    const { said } = await load.ended
+    const closed = said.trim().split('\n').map(Number)
+    await expect(stat(join(drive.path, 'f0'))).rejects.toMatchObject({ code: 'ENOTCONN' })
+    expect((await bench.bagfs(['umount', '--now', drive.path])).code).toBe(1)
+    const again = await bench.mount('--write-back')
+    for (const n of closed) {
+      expect(await readFile(join(again.path, `f${n}`), 'utf8')).toBe(String(n).repeat(1000))
+    }
+  })
+})
+
+describe.runIf(canActAsOther())('a drive over dev-fuse of a user without rights', () => {
+  let bench: Bench
+  beforeEach(async () => {
+    bench = await Bench.start()
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  it('is mounted by fusermount3, and works', async () => {
+    const dir = join(bench.dir, 'theirs')
+    const [user, token] = [`${OTHER_UID}`, bench.service.token]
+    // A node of its own for the device, where the one of the machine is for root alone; nobody else sees it.
+    const prepare = `mkdir -p ${dir}/app ${dir}/dev ${dir}/m ${dir}/state ${dir}/run
+      mknod ${dir}/dev/fuse c 10 229; chmod 666 ${dir}/dev/fuse; mount --bind ${dir}/dev/fuse /dev/fuse
+      mount --bind ${process.cwd()} ${dir}/app
+      echo ${token} > ${dir}/token; chmod 600 ${dir}/token; chmod 755 ${bench.dir}
+      chown ${user}:${user} ${dir} ${dir}/*[!p]; chmod 700 ${dir}/state ${dir}/run`
+    const use = `cd /
+      B="${process.execPath} ${dir}/app/${PROGRAM}"
+      $B mount ${dir}/m --bridge dev-fuse --url ${bench.service.proxy.url} --token-file ${dir}/token \
+        --state-dir ${dir}/state --min-free 1MB
+      id -u; stat -f -c %T ${dir}/m; echo hello > ${dir}/m/f; cat ${dir}/m/f; $B umount ${dir}/m; ls ${dir}/m`
+    const asUser = `setpriv --reuid=${user} --regid=${user} --clear-groups bash -ec '${use}'`
+    const { exitCode, all } = await execa(
+      'unshare',
+      ['-m', '--propagation', 'private', 'bash', '-ec', `${prepare}\n${asUser}`],
+      {
+        all: true,
+        reject: false,
+        timeout: 50_000,
+        env: { XDG_RUNTIME_DIR: `${dir}/run`, HOME: dir },
+      },
+    )
+    expect(all).toMatch(/^Mounted at .*\n65534\n\S+\nhello$/m)
+    expect(exitCode).toBe(0)
+    expect(await bench.service.contents()).toEqual({ f: 'hello\n' })
+  })
+})
