@@ -96,6 +96,8 @@ async function attemptWhole(
   if (isUnstored(outbox.get(id))) await attemptAnew(uploader, id)
   const left = outbox.get(id)
   if (!isUnstored(left) || left?.failure === undefined) return
+  // The one in its place has its content, or newer content, and is tried as well.
+  if (isSuperseded(outbox, id)) return
   throw new DriveError(left.failure.code, left.failure.message)
 }
 

@@ -1,11 +1,12 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
+import type { BagRecord } from '../domain/record.ts'
 import { firstMarks, lastMarks, toEffects, type Effect, type Marks } from './effects.ts'
 import type { Intent } from './intent.ts'
-import { isDone } from './rules.ts'
+import { isDone, isUnproven, mayBeOf } from './rules.ts'
 
 /** What expiring needs of a listing. */
 export interface KnownBags {
-  readonly index: { recordsOf(bagId: BagId): readonly unknown[] }
+  readonly index: { recordsOf(bagId: BagId): readonly BagRecord[] }
   /** When its request was begun. */
   readonly startedAtMs: number
 }
@@ -41,7 +42,7 @@ export function expireIntents(
       listing.startedAtMs - effect.confirmedAtMs >= lagMs ||
       (isReplacedOrShown(effect, listing, last, gone) && isNoneListed(effect, listing, last, back)),
   )
-  return withoutEntangled(effects, new Set(expired))
+  return withoutEntangled(listing, effects, new Set(expired))
 }
 
 /**
@@ -118,10 +119,14 @@ function isListed({ index }: KnownBags, bagId: BagId): boolean {
 }
 
 /** Takes out of `expired`, until nothing changes, each intent that one that stays still needs. */
-function withoutEntangled(effects: readonly Effect[], expired: Set<Effect>): readonly Intent[] {
+function withoutEntangled(
+  listing: KnownBags,
+  effects: readonly Effect[],
+  expired: Set<Effect>,
+): readonly Intent[] {
   for (;;) {
     const staying = effects.filter((effect) => !expired.has(effect))
-    const needed = findNeeded(expired, staying)
+    const needed = findNeeded(listing, expired, staying)
     if (needed.length === 0) return oldestFirst(expired)
     for (const effect of needed) expired.delete(effect)
   }
@@ -134,14 +139,23 @@ function oldestFirst(effects: Iterable<Effect>): readonly Intent[] {
 }
 
 /** Those without which the staying intents would show or hide something that they must not. */
-function findNeeded(expired: ReadonlySet<Effect>, staying: readonly Effect[]): readonly Effect[] {
+function findNeeded(
+  { index }: KnownBags,
+  expired: ReadonlySet<Effect>,
+  staying: readonly Effect[],
+): readonly Effect[] {
   const first = firstMarks(staying)
   const ids = new Set(staying.map(({ id }) => id))
   const through = new Set(staying.flatMap(({ throughOthers }) => [...throughOthers.keys()]))
   const isBefore = (order: IntentId | undefined, effect: Effect): boolean =>
     order !== undefined && order < effect.order
+  const unproven = staying.map(({ intent }) => intent).filter(isUnproven)
+  // The bag would be taken for what another put may have sent, and not show.
+  const isMistaken = (bagId: BagId): boolean =>
+    unproven.some((put) => index.recordsOf(bagId).some((record) => mayBeOf(put, record)))
   return [...expired].filter(
     (effect) =>
+      (effect.given !== undefined && isMistaken(effect.given)) ||
       through.has(effect.id) ||
       effect.intent.supersedes.some((id) => ids.has(id)) ||
       [...effect.hides].some((bagId) => isBefore(first.given.get(bagId), effect)) ||

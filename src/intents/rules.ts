@@ -1,4 +1,5 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
+import type { BagRecord } from '../domain/record.ts'
 import type { Intent, MovedTo, PutIntent } from './intent.ts'
 
 /** Intents, as the rules that concern several of them see them. */
@@ -64,6 +65,13 @@ export function wasSent(intent: Intent): boolean {
 /** True while the service may have the content of a put and nothing has proven that. */
 export function isUnproven(intent: Intent): intent is PutIntent {
   return intent.kind === 'put' && intent.phase === 'waiting' && intent.sentAtMs !== undefined
+}
+
+/** True for a record that may be what an unproven put has sent, unless it has another name than was sent. */
+export function mayBeOf(put: PutIntent, { bagId, size, description }: BagRecord): boolean {
+  if (bagId === put.bagId) return true
+  if (size !== put.content.length || description !== put.description) return false
+  return put.namesakes?.includes(bagId) === false
 }
 
 /** True once content that moved is stored at its new place, or is there no more. */

@@ -1,7 +1,6 @@
 import type { BagId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from '../intents/intent.ts'
-import { isUnproven } from '../intents/rules.ts'
-import type { BagRecord } from '../domain/record.ts'
+import type { Intent } from '../intents/intent.ts'
+import { isUnproven, mayBeOf } from '../intents/rules.ts'
 import type { ListingIndex } from './listing-index.ts'
 
 /**
@@ -12,17 +11,6 @@ import type { ListingIndex } from './listing-index.ts'
 export function findSentBags(index: ListingIndex, intents: readonly Intent[]): readonly BagId[] {
   return intents
     .filter(isUnproven)
-    .flatMap((put) => recordsLike(index, put).map(({ bagId }) => bagId))
-}
-
-function recordsLike(index: ListingIndex, put: PutIntent): readonly BagRecord[] {
-  return index
-    .recordsOfUpload(put)
-    .filter(
-      ({ bagId, size, description }) =>
-        bagId === put.bagId ||
-        (size === put.content.length &&
-          description === put.description &&
-          put.namesakes?.includes(bagId) === false),
-    )
+    .flatMap((put) => index.recordsOfUpload(put).filter((record) => mayBeOf(put, record)))
+    .map(({ bagId }) => bagId)
 }

@@ -298,7 +298,9 @@ export class Outbox implements Intents {
       await write()
     } catch (error) {
       const isFull = isDriveError(fromFileSystem(error, 'The outbox'), 'local-disk-full')
-      if (!isFull || this.#deps.reserve?.release() !== true) throw error
+      if (!isFull) throw error
+      // Another change may have had it given away in this moment: there is room for both.
+      this.#deps.reserve?.release()
       await write()
     }
   }

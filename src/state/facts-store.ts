@@ -31,7 +31,7 @@ type Batch = { readonly type: 'put'; readonly key: BagId; readonly value: string
 interface FactsDeps {
   readonly log: Logger
   /** Given away when the store cannot be opened or written for want of room. */
-  readonly reserve?: Pick<Reserve, 'release'>
+  readonly reserve?: Pick<Reserve, 'release' | 'isOut'>
 }
 
 /** More than the database writes when it is opened: what its log holds goes into a table then. */
@@ -175,7 +175,9 @@ export class FactsStore {
       await this.#writeOnce(batch, options)
     } catch (error) {
       if (!(await lacksRoom(this.#dir, OPEN_BYTES))) throw error
-      if (this.#deps.reserve?.release() !== true) {
+      const { reserve } = this.#deps
+      // Another change may have had it given away in this moment: there is room for both.
+      if (reserve?.release() !== true && reserve?.isOut !== true) {
         throw localDiskFull('What was learned of bags cannot be written', error)
       }
       await this.#writeOnce(batch, options)

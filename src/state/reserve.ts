@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto'
-import { statfsSync, statSync, unlinkSync } from 'node:fs'
+import { statfsSync, statSync, truncateSync, unlinkSync } from 'node:fs'
 import { open, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
@@ -101,6 +101,8 @@ export class Reserve {
 /** Gives the reserve of a state directory away; false when there is none. Without it a full disk cannot even be locked. */
 export function releaseReserve(dir: string): boolean {
   try {
+    // What is being made is open: without a name it would keep its room.
+    truncateSync(pathIn(dir))
     unlinkSync(pathIn(dir))
     return true
   } catch (error) {
@@ -137,6 +139,7 @@ async function append(path: string, bytes: number): Promise<void> {
     const file = await open(path, 'a', 0o600)
     try {
       for (let left = bytes; left > 0; left -= PIECE_BYTES) {
+        if ((await file.stat()).nlink === 0) return
         await file.writeFile(randomFillSync(Buffer.allocUnsafe(Math.min(left, PIECE_BYTES))))
       }
       await file.sync()

@@ -75,6 +75,19 @@ describe.runIf(canMount())('folders of a mounted drive', () => {
     expect((await bench.service.list()).map(({ filename }) => filename)).toEqual(['F'])
   })
 
+  it('files with the names of litter are stored with the folder, and kept, like all others', async () => {
+    await mount()
+    const names = ['.DS_Store', '._a', '.hidden', '4913', 'desktop.ini', 'Thumbs.db', '.a.swp']
+    await drive.sh(`mkdir -p F/sub; for n in ${names.join(' ')}; do echo $n > F/sub/$n; done`)
+    expect(await bench.bagfs(['sync', drive.path])).toMatchObject({ code: 0 })
+    const target = await unpacked('F')
+    expect(await drive.sh(`diff -r F ${target} && ls -A F/sub | wc -l`)).toBe(`${names.length}\n`)
+    await drive.sh('echo kept > F/plain; mv F/plain F/.directory')
+    await drive.leave()
+    await mount()
+    expect(await drive.sh('cat F/.directory; ls -A F/sub | wc -l')).toBe(`kept\n${names.length}\n`)
+  })
+
   it('readdir tells the kinds, so that find need not ask for each file', async () => {
     await mount()
     await drive.sh('mkdir -p F/sub; echo one > F/one.txt; ln -s one.txt F/link; echo a > plain')

@@ -137,12 +137,12 @@ describe.runIf(canMount())('a signal', () => {
     await expect.poll(() => drive.log).toContain('Leaving: 1 change waits')
     await expect
       .poll(() => {
-        drive.signal('SIGINT')
+        // A signal that comes once the drive has left ends what is left of the process.
+        if (!drive.log.includes('changes wait in the outbox')) drive.signal('SIGINT')
         return drive.process.exitCode
       })
-      .not.toBe(null)
+      .toBe(0)
     expect(drive.isMounted).toBe(false)
-    await expect.poll(() => drive.log).toContain('changes wait in the outbox')
     heal()
     const next = await bench.mount()
     expect(await next.sh('cat file.txt')).toBe('kept\n')

@@ -132,6 +132,39 @@ describe.runIf(canMount())('a rename in mode through', () => {
     expect(await drive.sh(described)).toBe('better')
   })
 
+  it.each([500, 422])(
+    'that fails leaves what waits under its name, and what is stored under the other (%s)',
+    async (status) => {
+      bench.service.proxy.add({ match: UPLOAD, fault: { answer: { status } } })
+      await drive.fails('echo new | cp /dev/stdin waits')
+      await drive.fails('mv -f waits taken')
+      await drive.sh('echo newer | cp /dev/stdin step.tmp')
+      await drive.fails('mv -f step.tmp taken')
+      const left = { ...BEFORE, waits: 'new\n', 'step.tmp': 'newer\n' }
+      expect(await shown()).toEqual(left)
+      bench.service.proxy.clear()
+      await bench.bagfs(['outbox', 'retry'])
+      await nothingWaits()
+      expect(await shown()).toEqual(left)
+      expect(await bench.service.contents()).toEqual(left)
+      await drive.sh('mv -f step.tmp taken; mv waits moved')
+      await nothingWaits()
+      const after = { source: 'source\n', taken: 'newer\n', moved: 'new\n' }
+      expect(await bench.service.contents()).toEqual(after)
+    },
+  )
+
+  it('that fails because the service is away leaves both, too', async () => {
+    await bench.service.proxy.down()
+    await drive.fails('echo new | cp /dev/stdin waits')
+    await drive.fails('mv -f waits taken')
+    const left = { ...BEFORE, waits: 'new\n' }
+    expect(await shown()).toEqual(left)
+    await bench.service.proxy.up()
+    await nothingWaits()
+    expect(await bench.service.contents()).toEqual(left)
+  })
+
   it('of content that the service did not take is no reason to forget it, nor is a description', async () => {
     bench.service.proxy.add({ match: UPLOAD, fault: { answer: { status: 422 } } })
     await drive.fails('echo precious | cp /dev/stdin new')

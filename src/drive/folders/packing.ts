@@ -3,7 +3,6 @@ import type { Archive } from '../../zip/archive.ts'
 import type { PlanItem } from '../../zip/plan.ts'
 import { nodeAt, pathOf, walkTree, type ArchiveNode, type DirectoryNode } from '../../zip/tree.ts'
 import { writeArchive } from '../../zip/write.ts'
-import { classifyName } from '../root/save-steps.ts'
 import type { PackedFolder, PackOptions } from '../../outbox/ports.ts'
 import type { Folder } from './folder.ts'
 import { measureStraight } from './straight-zip.ts'
@@ -44,7 +43,6 @@ export function takeSnapshot(folder: Pick<Folder, 'top' | 'archive'>): {
     }
     for (const item of directory.children.values()) {
       const place = path === '' ? item.name : `${path}/${item.name}`
-      if (classifyName(item.name) === 'junk') continue
       const content = item.type === 'file' ? closedContent(item) : undefined
       const planned = planOf(item, place, content)
       if (planned === undefined) continue

@@ -1,6 +1,7 @@
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import { checkTypedName } from '../../domain/names.ts'
-import type { IntentId, NodeId } from '../../domain/ids.ts'
+import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
+import type { PutIntent } from '../../intents/intent.ts'
 import { isAnswered } from '../../intents/rules.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -16,7 +17,7 @@ import { refuseTrash, type NameChanges } from './name-changes.ts'
 import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { OpenFile } from '../tree/open-file.ts'
 import type { RootOpenFile } from './root-open-file.ts'
-import { settleOrTakeBack } from './settle.ts'
+import { settleOrTakeBack, settleRenamed } from './settle.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootAttributes } from './root-attributes.ts'
 import type { DriveSettings } from '../settings.ts'
@@ -53,6 +54,13 @@ interface RootDeps {
 
 /** How old the listing may be when a file is opened to append to it. */
 const APPEND_LISTING_MS = 1_000
+
+/** What a node was before it got another name. */
+interface NodeBefore extends Pick<FileNode, 'name' | 'serviceName' | 'entry'> {
+  readonly put: PutIntent | undefined
+  /** The bag that had the new name. */
+  readonly replaced: BagId | undefined
+}
 
 /** The root of the drive, its files, and the names of its folders. */
 export class RootHome implements Home {
@@ -236,16 +244,32 @@ export class RootHome implements Home {
       await this.checkReplacement(target, isFolder)
       await this.#deps.rootRoom.check(node, this.#deps.changes.bytesSentAgain(node, newName))
     }
-    const before = { name: node.name, serviceName: node.serviceName, entry: node.entry }
+    const before = this.#beforeRename(node, target)
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.rename(node, newName),
     )
-    if (intent === undefined) return
-    const isBag = intent.content.from === 'bag'
+    if (intent !== undefined) await this.#settleRename(node, intent, before)
+  }
+
+  #beforeRename({ name, serviceName, entry }: FileNode, target: FileNode | undefined): NodeBefore {
+    const { outbox } = this.#deps
+    const put = entry?.kind === 'pending' ? outbox.put(entry.intent.id) : undefined
+    const replaced = target?.entry?.kind === 'bag' ? target.entry.record.bagId : undefined
+    return { name, serviceName, entry, put, replaced }
+  }
+
+  async #settleRename(
+    node: FileNode,
+    { id, content }: PutIntent,
+    before: NodeBefore,
+  ): Promise<void> {
+    const { put, replaced } = before
     try {
-      await this.settle(intent.id, { hasNewContent: !isBag })
+      if (put !== undefined) await settleRenamed(this.#deps, id, { put, replaced })
+      else await this.settle(id, { hasNewContent: content.from !== 'bag' })
     } catch (error) {
-      if (this.#deps.outbox.get(intent.id) === undefined) this.#takeBackName(node, before)
+      const left = this.#deps.outbox.put(id)
+      if (left === undefined || left.name === put?.name) this.#takeBackName(node, before)
       throw error
     }
   }

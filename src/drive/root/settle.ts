@@ -2,10 +2,18 @@ import { isDriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { isForUser, isTaken } from '../../intents/rules.ts'
+import {
+  isOnlyRenamed,
+  ofPut,
+  renameTakenBack,
+  type BeforeRename,
+} from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import { isOfGateway } from '../../service/statuses.ts'
 import type { Committer } from './commit.ts'
+
+const GOES_ON = 'A change is not stored yet, and goes on.'
 
 interface SettleDeps {
   readonly committer: Pick<Committer, 'settle'>
@@ -33,6 +41,33 @@ export async function settleOrTakeBack(deps: SettleDeps, id: IntentId): Promise<
   }
 }
 
+/**
+ * Waits for a put that waited already and got another name (mode through). When the service does not take it, it has its
+ * old name again, and this rejects with the reason. It goes on under the new one where the service may have it, and
+ * where it took over from a change before it: an error would be told for what happens all the same.
+ */
+export async function settleRenamed(
+  { committer, outbox, uploader, log }: SettleDeps,
+  id: IntentId,
+  before: BeforeRename,
+): Promise<void> {
+  const renamed = outbox.put(id)
+  try {
+    await committer.settle(id)
+  } catch (error) {
+    if (renamed === undefined || outbox.put(id) === undefined) throw error
+    if (uploader.mayHaveArrived(id) && (await uploader.hasArrived(id))) return
+    const isInDoubt = uploader.mayHaveArrived(id) && !isOwnFailure(error)
+    if (!isInDoubt && isOnlyRenamed(renamed, before)) {
+      const change = ofPut((latest) => renameTakenBack(latest, before))
+      await outbox.update(id, change, { durable: true })
+      throw error
+    }
+    const { name } = renamed
+    log.warn({ intent: id, name, error: String(error) }, GOES_ON)
+  }
+}
+
 /** True for a put that is carried out, now or later. */
 async function goesOn(
   { outbox, uploader, log }: SettleDeps,
@@ -45,7 +80,7 @@ async function goesOn(
   if (uploader.mayHaveArrived(id) && (await uploader.hasArrived(id))) return true
   if (isAlone && (!uploader.mayHaveArrived(id) || isOwnFailure(error))) return false
   const { name } = put
-  log.warn({ intent: id, name, error: String(error) }, 'A change is not stored yet, and goes on.')
+  log.warn({ intent: id, name, error: String(error) }, GOES_ON)
   return true
 }
 

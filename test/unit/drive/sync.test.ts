@@ -42,6 +42,22 @@ it('sync tries once more what was being tried already, and failed', async () => 
   await drive.release(handle)
 })
 
+it('sync tells of no failure of a change that later ones took the place of', async () => {
+  await user.drop()
+  const { token, proxy } = service
+  user = await DriveInProcess.open({ url: proxy.url, token, dir, writeBack: false })
+  const heal = proxy.add({ match: { method: 'POST' }, fault: { cutRequestAfter: 10 } })
+  const { handle } = await user.drive.create(ROOT, 'f', 0o644)
+  await user.drive.write(handle, Buffer.from('one'), 0)
+  await expect(user.drive.flush(handle)).rejects.toMatchObject({ code: 'unavailable' })
+  await user.drive.release(handle)
+  await user.drive.rename(ROOT, 'f', ROOT, 'f~')
+  heal()
+  await writeFile(ROOT, 'f', 'three')
+  await user.drive.sync()
+  expect(await service.contents()).toEqual({ f: 'three', 'f~': 'one' })
+})
+
 async function writeFile(parent: NodeId, name: string, content: string): Promise<void> {
   const { drive } = user
   const { handle } = await drive.create(parent, name, 0o644)

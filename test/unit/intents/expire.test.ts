@@ -122,6 +122,14 @@ describe('intents that hold each other in check', () => {
     ).toEqual([old.id])
   })
 
+  test('a put stays while its bag could be taken for what an older one may have sent', () => {
+    const sent = put(1, 'a', { sentAtMs: 50, namesakes: [] })
+    const next = finished(2, bag(2))
+    expect(expired(listing(101, bag(2)), sent, next)).toEqual([])
+    expect(expired(listing(101, bag(2)), { ...sent, namesakes: [bag(2)] }, next)).toEqual([next.id])
+    expect(expired(listing(100 + LAG), sent, next)).toEqual([next.id])
+  })
+
   test('a put stays while one that it supersedes does', () => {
     const next = finished(2, bag(2), { supersedes: [intentId(1)] })
     expect(expired(listing(101, bag(2)), put(1, 'a'), next)).toEqual([])
@@ -136,6 +144,7 @@ const someIntents = fc
       isPut: fc.boolean(),
       given: fc.nat(5),
       confirmed: fc.boolean(),
+      sent: fc.boolean(),
       replaces: fc.array(fc.nat(5), { maxLength: 2 }),
       supersedes: fc.array(fc.nat(7), { maxLength: 1 }),
     }),
@@ -149,7 +158,11 @@ const someIntents = fc
         supersedes: draft.supersedes.filter((one) => one < number).map(intentId),
       }
       if (!draft.isPut) return remove(number, base.replaces, base)
-      const given = draft.confirmed ? { bagId: bag(draft.given), replacedAreDeleted: true } : {}
+      const given = draft.confirmed
+        ? { bagId: bag(draft.given), replacedAreDeleted: true }
+        : draft.sent
+          ? { sentAtMs: 1, namesakes: [] }
+          : {}
       return put(number, nameOf(draft.given), { ...base, ...given })
     }),
   )

@@ -1,10 +1,13 @@
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/domain/clock.ts'
-import { toBagId, type BagId } from '../../../src/domain/ids.ts'
+import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
+import type { DeleteIntent } from '../../../src/intents/intent.ts'
+import { Outbox } from '../../../src/outbox/outbox.ts'
 import { FactsStore } from '../../../src/state/facts-store.ts'
 import { acquireLock } from '../../../src/state/lock.ts'
 import { Reserve } from '../../../src/state/reserve.ts'
@@ -13,6 +16,19 @@ import { fillDisk, mountSmallDisk, unmountSmallDisk } from '../../support/small-
 
 const MEBIBYTE = 2 ** 20
 const base = { clock: systemClock, log: silentLogger }
+
+function deleteOf(id: IntentId): DeleteIntent {
+  return {
+    version: 1,
+    kind: 'delete',
+    id,
+    name: id,
+    phase: 'waiting',
+    createdAtMs: 1,
+    replaces: [],
+    supersedes: [],
+  }
+}
 
 describe.runIf(canMountSmallDisk())('on a full disk', () => {
   let dir: string
@@ -60,6 +76,27 @@ describe.runIf(canMountSmallDisk())('on a full disk', () => {
     expect(reserve.isOut).toBe(true)
     makeRoom()
     await expect.poll(() => reserve.isOut).toBe(false)
+  })
+
+  it('the reserve that is given away while it is made leaves its room at once', async () => {
+    const making = reserve.make()
+    while (reserved() < MEBIBYTE) await setImmediate()
+    expect(reserved()).toBeLessThan(4 * MEBIBYTE)
+    expect(reserve.release()).toBe(true)
+    const { bavail, bsize } = statfsSync(dir)
+    expect(bavail * bsize).toBeGreaterThan(11.5 * MEBIBYTE)
+    await making
+    expect(reserved()).toBe(0)
+  })
+
+  it('changes of the outbox that need the reserve at once all have it', async () => {
+    const outbox = await Outbox.open({ ...base, reserve }, { dir: join(dir, 'outbox') })
+    await reserve.make()
+    fillDisk(dir)
+    const ids = Array.from({ length: 9 }, () => outbox.nextId())
+    await Promise.all(ids.map((id) => outbox.add(deleteOf(id), { durable: true })))
+    expect(outbox.intents()).toHaveLength(9)
+    await outbox.close()
   })
 
   it('the lock is had by means of the reserve, and without one nobody gets it', async () => {
