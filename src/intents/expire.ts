@@ -1,7 +1,7 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { firstMarks, lastMarks, toEffects, type Effect, type Marks } from './effects.ts'
-import type { Intent } from './intent.ts'
+import type { Intent, PutIntent } from './intent.ts'
 import { isDone, isUnproven, mayBeOf } from './rules.ts'
 
 /** What expiring needs of a listing. */
@@ -150,15 +150,26 @@ function findNeeded(
   const isBefore = (order: IntentId | undefined, effect: Effect): boolean =>
     order !== undefined && order < effect.order
   const unproven = staying.map(({ intent }) => intent).filter(isUnproven)
-  // The bag would be taken for what another put may have sent, and not show.
-  const isMistaken = (bagId: BagId): boolean =>
-    unproven.some((put) => index.recordsOf(bagId).some((record) => mayBeOf(put, record)))
+  const { hides } = lastMarks([...staying, ...expired])
+  // The bag that shows would be taken for what another put may have sent, and not show.
+  const isMistaken = ({ given, order, intent }: Effect): boolean =>
+    given !== undefined &&
+    (hides.get(given) ?? '') < order &&
+    index
+      .recordsOf(given)
+      .some((record) => unproven.some((put) => mayBeOf(put, record) && !isAlike(put, intent)))
   return [...expired].filter(
     (effect) =>
-      (effect.given !== undefined && isMistaken(effect.given)) ||
+      isMistaken(effect) ||
       through.has(effect.id) ||
       effect.intent.supersedes.some((id) => ids.has(id)) ||
       [...effect.hides].some((bagId) => isBefore(first.given.get(bagId), effect)) ||
       (effect.given !== undefined && isBefore(first.hides.get(effect.given), effect)),
   )
+}
+
+/** Of equal content each stands for the other's bag. */
+function isAlike({ content }: PutIntent, other: Intent): boolean {
+  if (content.from !== 'staged' || other.kind !== 'put') return false
+  return other.content.from === 'staged' && other.content.sha256 === content.sha256
 }

@@ -124,8 +124,10 @@ describe('intents that hold each other in check', () => {
 
   test('a put stays while its bag could be taken for what an older one may have sent', () => {
     const sent = put(1, 'a', { sentAtMs: 50, namesakes: [] })
-    const next = finished(2, bag(2))
+    const content = { from: 'staged', length: 1, sha256: 'other' } as const
+    const next = finished(2, bag(2), { content })
     expect(expired(listing(101, bag(2)), sent, next)).toEqual([])
+    expect(expired(listing(101, bag(2)), { ...sent, content }, next)).toEqual([next.id])
     expect(expired(listing(101, bag(2)), { ...sent, namesakes: [bag(2)] }, next)).toEqual([next.id])
     expect(expired(listing(100 + LAG), sent, next)).toEqual([next.id])
   })
@@ -163,7 +165,8 @@ const someIntents = fc
         : draft.sent
           ? { sentAtMs: 1, namesakes: [] }
           : {}
-      return put(number, nameOf(draft.given), { ...base, ...given })
+      const content = { from: 'staged', length: 1, sha256: String(number) } as const
+      return put(number, nameOf(draft.given), { ...base, ...given, content })
     }),
   )
 
