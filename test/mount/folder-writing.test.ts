@@ -13,13 +13,21 @@ const QUICK = ['--folder-settle', '50ms', '--listing-lag', '1s']
 describe.runIf(canMount())('a file of a folder that is being written', () => {
   let bench: Bench
   let drive: MountedDrive
+  const open: OpenFile[] = []
   beforeEach(async () => {
     bench = await Bench.start({ capacityBytes: 40e6 })
     mkdirSync(join(bench.dir, 'plain'))
   })
   afterEach(async () => {
+    for (const file of open.splice(0)) file.end()
     await bench.close()
   })
+
+  const openNow = async (path: string, flags: string): Promise<OpenFile> => {
+    const file = await OpenFile.open(join(drive.path, path), flags)
+    open.push(file)
+    return file
+  }
 
   /** What the service has in the zip of F, a line for each file and its content. */
   const stored = async (): Promise<string> => {
@@ -66,6 +74,35 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
     },
   )
 
+  it.each(['is closed', 'is left by a kill of the drive'])(
+    'is stored under a new name with what was closed, as is what it takes the place of, until it %s',
+    async (how) => {
+      drive = await bench.mount(...QUICK)
+      await drive.sh(
+        'mkdir F; echo old > F/f; echo target > F/g; echo target > F/h; echo a > F/other',
+      )
+      await expect.poll(stored).toBe('f:old\ng:target\nh:target\nother:a')
+      await drive.sh('echo newer > F/h')
+      const over = await openNow('F/f', 'os.O_WRONLY | os.O_TRUNC')
+      const made = await openNow('F/made', 'os.O_CREAT | os.O_WRONLY')
+      const also = await openNow('F/also', 'os.O_CREAT | os.O_WRONLY')
+      for (const file of [over, made, also]) await file.write('half')
+      await drive.sh('mv F/f F/renamed; mv F/made F/g; mv F/also F/h; echo b > F/other')
+      expect(await drive.sh('cat F/renamed F/g F/h')).toBe('halfhalfhalf')
+      await expect.poll(stored).toBe('g:target\nh:newer\nother:b\nrenamed:old')
+      if (how === 'is closed') {
+        for (const file of [over, made, also]) expect(await file.close()).toBe('ok None')
+        await expect.poll(stored).toBe('g:half\nh:half\nother:b\nrenamed:half')
+        expect(await drive.sh('cat F/renamed F/g F/h')).toBe('halfhalfhalf')
+      } else {
+        await drive.kill()
+        drive = await bench.mount(...QUICK)
+        expect(await drive.sh('cat F/renamed F/g F/h')).toBe('old\ntarget\nnewer\n')
+      }
+      await drive.leave()
+    },
+  )
+
   it('gives its room back exactly, unlinked, cut, or written while the folder is stored', async () => {
     drive = await bench.mount(...QUICK)
     await drive.sh('mkdir w; echo kept > w/kept')
@@ -98,21 +135,11 @@ describe.runIf(canMount())('a file of a folder that is being written', () => {
     const RESTING = ['--folder-settle', '2s', '--listing-lag', '1s']
     const LENGTH = 3_000_000
     let closed: Buffer
-    const open: OpenFile[] = []
     beforeEach(() => {
       closed = randomBytes(LENGTH)
       writeFileSync(join(bench.dir, 'closed'), closed)
     })
-    afterEach(() => {
-      for (const file of open.splice(0)) file.end()
-    })
-
     const inDrive = (folder = 'F'): Buffer => readFileSync(join(drive.path, folder, 'large'))
-    const openNow = async (path: string, flags: string): Promise<OpenFile> => {
-      const file = await OpenFile.open(join(drive.path, path), flags)
-      open.push(file)
-      return file
-    }
     /** Closes the large file, and changes it then in each way that there is. */
     const change = async (): Promise<OpenFile> => {
       await drive.sh('mkdir -p F; cp ../closed F/large; echo a > F/other')

@@ -10,6 +10,7 @@ import type { ChangeLog } from './change-log.ts'
 import type { FolderRoom } from './folder-room.ts'
 import type { Folder } from './folder.ts'
 import {
+  closedContent,
   isWithin,
   itemsOf,
   pathOfItem,
@@ -119,7 +120,7 @@ export class FolderNames {
     newParent: DirectoryItem,
     newName: string,
   ): Promise<void> {
-    await this.#persistContent(parent, name)
+    await this.#persistNew((await this.#deps.folder.children(parent)).get(name), newParent, newName)
     await this.#change(parent, async (children, now) => {
       const item = this.#existing(children, name)
       const targets = await this.#deps.folder.children(newParent)
@@ -136,9 +137,10 @@ export class FolderNames {
       }
       const from = this.#pathOf(item)
       const to = this.#pathIn(newParent, newName)
-      // Written down first: a kill in between must leave one of the two.
+      // Written down first: a kill in between must leave one of the two. Of a file that the journal does not have, the
+      // start after a kill knows nothing: then what has the name stays.
       this.#deps.changes.append({ op: 'rename', path: from, atMs: now, to })
-      if (target !== undefined) this.#forget(targets, target)
+      if (target !== undefined) this.#replace(targets, target, item)
       children.delete(name)
       item.name = newName
       this.#deps.folder.add(newParent, targets, item)
@@ -213,13 +215,11 @@ export class FolderNames {
     changes.append({ op: 'attributes', path, ...attributes })
   }
 
-  /** A rename must find in the journal what it renames. */
-  async #persistContent(parent: DirectoryItem, name: string): Promise<void> {
-    const item = (await this.#deps.folder.children(parent)).get(name)
-    if (item?.type !== 'file') return
-    // What was closed is in the journal, and stays what it was when it was closed.
-    const { content } = item
-    if (content.from === 'local' && content.isClosed) return
+  /** A new file that is renamed is kept as it is, though it was never closed, unless that would take the place of what was. */
+  async #persistNew(item: Item | undefined, parent: DirectoryItem, name: string): Promise<void> {
+    if (item?.type !== 'file' || closedContent(item) !== undefined) return
+    const target = (await this.#deps.folder.children(parent)).get(name)
+    if (target?.type === 'file' && closedContent(target) !== undefined) return
     await this.#deps.files.persist(item, { closes: false })
   }
 
@@ -254,6 +254,19 @@ export class FolderNames {
     item.parent = undefined
     if (item.type === 'file') this.#deps.files.discard(item)
     else this.#deps.folder.forget(item)
+  }
+
+  /** The name keeps what it has until the file that gets it is closed. */
+  #replace(children: Map<string, Item>, target: Item, item: Item): void {
+    const { contents, folder } = this.#deps
+    const isHandedOn =
+      item.type === 'file' && target.type === 'file' && contents.handOn(target, item)
+    if (!isHandedOn) {
+      this.#forget(children, target)
+      return
+    }
+    target.parent = undefined
+    folder.forget(target)
   }
 
   async #checkReplacement(type: Item['type'], target: Item | undefined): Promise<void> {

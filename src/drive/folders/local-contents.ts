@@ -9,7 +9,7 @@ import type { Room, RoomGroup } from '../space/room.ts'
 import { StagedFile } from '../tree/staged-file.ts'
 import type { ChangeLog } from './change-log.ts'
 import { LocalContent, type ArchivedContent } from './item-content.ts'
-import { itemsOf, type FileItem, type Item } from './items.ts'
+import { closedContent, itemsOf, type FileItem, type Item } from './items.ts'
 import type { Operation } from './journal.ts'
 import { Undo } from './undo.ts'
 
@@ -178,6 +178,29 @@ export class LocalContents {
     if (content.staged?.dirty === true) this.keepClosed(content)
     this.#letGo(content.before)
     content.before = undefined
+    return true
+  }
+
+  /**
+   * `target` is replaced by a file that was never closed: that is stored with what `target` had, until it is closed.
+   * True when `target` has no content any more that is to be discarded.
+   */
+  handOn(target: FileItem, item: FileItem): boolean {
+    const closed = closedContent(target)
+    const oldest = [...versionsOf(item)].at(-1)
+    if (closed === undefined || oldest === undefined || closedContent(item) !== undefined)
+      return false
+    if (closed.from === 'archive') {
+      oldest.before = closed
+      return false
+    }
+    // What a program has open is not kept as it was closed.
+    if (target.handles > 0) return false
+    oldest.before = closed
+    for (const content of versionsOf(target)) {
+      if (content === closed) return true
+      this.#letGo(content)
+    }
     return true
   }
 
