@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 say() { echo "setup: $*"; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# fuse-native loads libfuse.so.2; the loader's own list is the only honest answer to "is it there".
+# The tests of --bridge fuse-native, and the bench's bare bridge, need libfuse.so.2; the loader's own list is the only
+# honest answer to "is it there".
 has_libfuse2() { PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q 'libfuse\.so\.2 '; }
 
 # Debian 13 and Ubuntu 24.04 renamed the library.
@@ -25,9 +26,16 @@ test_programs='setfattr:attr rsync:rsync vim:vim sqlite3:sqlite3 strace:strace g
 bench_programs='curl:curl fio:fio zip:zip unzip:unzip rclone:rclone fuse-zip:fuse-zip
   archivemount:archivemount'
 
+needs_libfuse2() {
+  case "$1" in
+  --tests | --bench) ! has_libfuse2 ;;
+  *) false ;;
+  esac
+}
+
 missing_packages() {
   has fusermount || has fusermount3 || echo fuse3
-  has_libfuse2 || libfuse2_package
+  needs_libfuse2 "$1" && libfuse2_package
   case "$1" in
   --tests) programs=$test_programs ;;
   --bench) programs=$bench_programs ;;
@@ -74,7 +82,7 @@ install_missing_packages() {
   # shellcheck disable=SC2086 # one word per package
   install_packages $packages
   # The library's new name is only known once the list of packages has been fetched.
-  has_libfuse2 || install_packages "$(libfuse2_package)"
+  if needs_libfuse2 "$1"; then install_packages "$(libfuse2_package)"; fi
 }
 
 check_node() {

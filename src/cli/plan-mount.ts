@@ -6,6 +6,8 @@ import { withDefault } from '../config/options.ts'
 import { findDefaultPaths } from '../config/paths.ts'
 import { DriveError } from '../domain/errors.ts'
 import { refuseOpenPath } from '../disk/open-path.ts'
+import type { BridgeKind } from '../kernel/bridge.ts'
+import { chooseBridge } from '../kernel/create-bridge.ts'
 import { chooseAccount } from './account.ts'
 import type { CommandContext } from './context.ts'
 import { checkFuse } from './fuse-requirements.ts'
@@ -21,13 +23,15 @@ export async function planMount(
 ): Promise<MountJob> {
   refuseContradictions(flags)
   const user = currentUser()
-  await checkRequirements(context.environment, flags, user.uid)
+  const bridge = await chooseBridge(withDefault(flags, 'bridge'))
+  await checkRequirements(context.environment, flags, { uid: user.uid, bridge })
   const paths = findDefaultPaths()
   const stateDir = resolve(expandHome(flags.stateDir) ?? paths.stateDir)
   const dataDir = localDataDir(flags, paths.localDataDir)
   await refuseOpenPath(stateDir)
   const drive = {
     ...toDriveSettings(flags, user),
+    bridge,
     stateDir,
     mountpoint: await checkMountpoint({
       path: mountpoint,
@@ -68,21 +72,16 @@ function currentUser(): { uid: number; gid: number } {
 function checkRequirements(
   { searchPath }: Environment,
   flags: MountFlags,
-  uid: number,
+  { uid, bridge }: { readonly uid: number; readonly bridge: BridgeKind },
 ): Promise<void> {
   const allowOther = withDefault(flags, 'allowOther')
-  return checkFuse({ searchPath, allowOther, isRoot: uid === 0, bridge: chooseBridge(flags) })
-}
-
-function chooseBridge(flags: MountFlags): MountJob['drive']['bridge'] {
-  const bridge = withDefault(flags, 'bridge')
-  return bridge === 'auto' ? 'fuse-native' : bridge
+  return checkFuse({ searchPath, allowOther, isRoot: uid === 0, bridge })
 }
 
 function toDriveSettings(
   flags: MountFlags,
   user: { readonly uid: number; readonly gid: number },
-): Omit<MountJob['drive'], 'mountpoint' | 'stateDir'> {
+): Omit<MountJob['drive'], 'mountpoint' | 'stateDir' | 'bridge'> {
   return {
     cacheBytes: withDefault(flags, 'cacheSize'),
     minFreeBytes: withDefault(flags, 'minFree'),
@@ -93,7 +92,6 @@ function toDriveSettings(
     writeBack: withDefault(flags, 'writeBack'),
     readOnly: withDefault(flags, 'readOnly'),
     allowOther: withDefault(flags, 'allowOther'),
-    bridge: chooseBridge(flags),
     uid: flags.uid ?? user.uid,
     gid: flags.gid ?? user.gid,
     umask: withDefault(flags, 'umask'),

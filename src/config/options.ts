@@ -8,7 +8,7 @@ export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** What talks to the kernel. */
-export const BRIDGES = ['auto', 'fuse-native', 'dev-fuse'] as const
+export const BRIDGES = ['auto', 'dev-fuse', 'fuse-native'] as const
 export type BridgeChoice = (typeof BRIDGES)[number]
 
 /** Parsers of option values, by kind. A parser rejects with `usage`. */
@@ -149,7 +149,7 @@ export const MOUNT_OPTIONS = {
     flags: '--bridge <name>',
     kind: 'bridge',
     default: 'auto',
-    help: `what talks to the kernel: ${BRIDGES.join(', ')} (fuse-native for now)`,
+    help: `what talks to the kernel: ${BRIDGES.join(', ')} (auto: dev-fuse on Linux)`,
   },
   foreground: {
     flags: '--foreground',

@@ -9,7 +9,7 @@ import { ROOT } from './tree/nodes.ts'
 import type { RefusedChanges, RoomHolder } from './space/room.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
-import type { OpenOptions, Home } from './tree/home.ts'
+import type { CreateOptions, Home, OpenOptions } from './tree/home.ts'
 
 export type { DriveDeps } from './assemble.ts'
 
@@ -60,6 +60,13 @@ export class Drive {
   /** False when a node is gone, whatever had its name. */
   knows(id: NodeId): boolean {
     return this.#homes.some((home) => home.owns(id))
+  }
+
+  /** Path from the root, without a slash before it; undefined for a node that has none, or that the drive makes up. */
+  pathOf(id: NodeId): string | undefined {
+    if (id === ROOT) return ''
+    const { nodes, openFolders } = this.#parts
+    return nodes.get(id)?.name ?? openFolders.pathOf(id)
   }
 
   /** True while a program has this file of the root open. */
@@ -135,9 +142,10 @@ export class Drive {
     parent: NodeId,
     name: string,
     mode: number,
+    options: CreateOptions = {},
   ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
     this.#refuseHidden(parent, name)
-    const made = await this.#changing(parent).create(parent, name, this.#masked(mode))
+    const made = await this.#changing(parent).create(parent, name, this.#masked(mode), options)
     return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
   }
 

@@ -1,5 +1,17 @@
+import { platform } from 'node:os'
 import { DriveError } from '../domain/errors.ts'
 import type { Bridge, BridgeDeps, BridgeKind, BridgeSettings } from './bridge.ts'
+
+/** What `auto` means on this machine: on Linux dev-fuse, where the package that it calls C with has a binary. */
+export async function chooseBridge(asked: BridgeKind | 'auto'): Promise<BridgeKind> {
+  if (asked !== 'auto') return asked
+  if (platform() !== 'linux') return 'fuse-native'
+  const hasKoffi = await import('koffi').then(
+    () => true,
+    () => false,
+  )
+  return hasKoffi ? 'dev-fuse' : 'fuse-native'
+}
 
 /** Loads a bridge. Rejects `usage` with what to install when what it needs is missing. */
 export async function createBridge(

@@ -123,7 +123,10 @@ describe.runIf(canMount())('a token that expires while the drive is mounted', ()
 })
 
 describe.runIf(canMount())('a token in the environment', () => {
-  it('is inherited by no program that is started', async () => {
+  it.each([
+    ['fuse-native', /ldconfig[^]*fusermount/],
+    ['dev-fuse', /mount[^]*fusermount/],
+  ])('is inherited by no program that is started (%s)', async (bridge, programs) => {
     const bench = await Bench.start()
     onTestFinished(() => bench.close())
     const trace = join(bench.dir, 'trace')
@@ -132,7 +135,7 @@ describe.runIf(canMount())('a token in the environment', () => {
       'strace',
       [
         ...['-f', '-v', '-s', '4096', '-e', 'trace=execve', '-o', trace, process.execPath, PROGRAM],
-        ...[...mount, '--state-dir', bench.stateDir, '--min-free', '1MB'],
+        ...[...mount, '--bridge', bridge, '--state-dir', bench.stateDir, '--min-free', '1MB'],
       ],
       {
         env: {
@@ -153,7 +156,7 @@ describe.runIf(canMount())('a token in the environment', () => {
       .split('\n')
       .filter((line) => line.includes('execve('))
     expect(own).toContain(bench.service.token)
-    expect(started.join('\n')).toMatch(/ldconfig[^]*fusermount/)
+    expect(started.join('\n')).toMatch(programs)
     for (const secret of [bench.service.token, OTHER_TOKEN]) {
       expect(started.filter((line) => line.includes(secret))).toEqual([])
     }

@@ -78,6 +78,17 @@ describe.runIf(canMount())('a file that two machines write', () => {
     expect(await a.sh('cat log')).toBe('a1\nB-PRECIOUS\na9\n')
   })
 
+  it('has what both appended, also when neither found it there', async () => {
+    const a = await bench.mount(...SLOW)
+    const b = await bench.mountOther(...EAGER)
+    await a.sh('ls')
+    await b.sh('echo B-PRECIOUS >>log')
+    await untilListingIsOlder(a, 1_000)
+    await a.sh('echo a9 >>log')
+    await expect.poll(stored).toEqual(['B-PRECIOUS\na9\n'])
+    expect(await a.sh('cat log')).toBe('B-PRECIOUS\na9\n')
+  })
+
   it.each(['os.O_RDWR', 'os.O_WRONLY | os.O_APPEND'])(
     'and one of them holds open (%s) is written from the version that was opened',
     async (flags) => {
@@ -280,7 +291,7 @@ describe.runIf(canMount())('a file that two machines write', () => {
 
 describe.runIf(canMount())('a drive that is killed while an open file leaves its name', () => {
   it('keeps no program waiting', async () => {
-    const a = await bench.mount(...EAGER)
+    const a = await bench.mount(...EAGER, '--bridge', 'fuse-native')
     const { proxy } = bench.service
     await a.sh('echo old >log; echo gone >removed')
     file = await OpenFile.open(`${a.path}/log`, 'os.O_RDONLY')

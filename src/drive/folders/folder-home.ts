@@ -15,7 +15,7 @@ import type { Puts } from '../root/puts.ts'
 import type { RootAttributes } from '../root/root-attributes.ts'
 import type { InsideOfFolders } from '../root/root-home.ts'
 import type { DriveSettings } from '../settings.ts'
-import type { Created, OpenOptions, Home } from '../tree/home.ts'
+import type { CreateOptions, Created, Home, OpenOptions } from '../tree/home.ts'
 import { FolderOpenFile } from './folder-open-file.ts'
 import { attributesOf } from './item-attributes.ts'
 import type { FileItem } from './items.ts'
@@ -116,10 +116,15 @@ export class FolderHome implements Home, InsideOfFolders {
     return Array.from(children, ([name, { type }]) => ({ name, kind: type }))
   }
 
-  async create(parent: NodeId, name: string, mode: number): Promise<Created> {
+  async create(
+    parent: NodeId,
+    name: string,
+    mode: number,
+    options: CreateOptions,
+  ): Promise<Created> {
     const { open, item } = await this.#deps.folders.directory(parent)
     const file = await open.names.createFile(item, name, mode & 0o777)
-    const opened = this.#openFile(open, file, { writable: true })
+    const opened = this.#openFile(open, file, { ...options, writable: true })
     return { attributes: attributesOf(open, file), file: opened }
   }
 

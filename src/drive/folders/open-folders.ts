@@ -18,7 +18,7 @@ import type { DriveSettings } from '../settings.ts'
 import type { Space } from '../space/space.ts'
 import type { Folder } from './folder.ts'
 import type { InflatedFiles } from './inflated-files.ts'
-import type { DirectoryItem, FileItem, Item } from './items.ts'
+import { pathOfItem, type DirectoryItem, type FileItem, type Item } from './items.ts'
 import { OpenFolder } from './open-folder.ts'
 import type { SalvageDeps } from './salvage.ts'
 
@@ -174,6 +174,15 @@ export class OpenFolders {
   /** The node of the folder that something is in, or that it is; undefined for all others. */
   topOf(id: NodeId): NodeId | undefined {
     return this.#items.get(id)?.open.folder.node.id ?? this.topNode(id)?.id
+  }
+
+  /** Path from the root of the drive of what is inside a folder; undefined for all others. */
+  pathOf(id: NodeId): string | undefined {
+    const place = this.#items.get(id)
+    const name = place?.open.folder.node.name
+    if (place === undefined || name === undefined) return undefined
+    const inside = pathOfItem(place.item, place.open.folder.top)
+    return inside === undefined ? undefined : `${name}/${inside}`
   }
 
   /** Runs a task while nothing else changes these folders. */

@@ -21,7 +21,7 @@ import { settleOrTakeBack, settleRenamed } from './settle.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootAttributes } from './root-attributes.ts'
 import type { DriveSettings } from '../settings.ts'
-import type { Created, OpenOptions, Home } from '../tree/home.ts'
+import type { CreateOptions, Created, Home, OpenOptions } from '../tree/home.ts'
 
 /** What the root asks of the inside of its folders. */
 export interface InsideOfFolders {
@@ -129,11 +129,21 @@ export class RootHome implements Home {
     return Array.from(entries.listed(), ({ name, entry }) => ({ name, kind: kinds.shown(entry) }))
   }
 
-  /** Makes a file and opens it for reading and writing; an existing one is opened as it is. */
-  async create(parent: NodeId, name: string, mode: number): Promise<Created> {
+  /**
+   * Makes a file and opens it for reading and writing; an existing one is opened as it is. What is appended belongs
+   * behind what another machine has stored under this name meanwhile: so the listing is asked first, as in `open`.
+   */
+  async create(
+    parent: NodeId,
+    name: string,
+    mode: number,
+    options: CreateOptions,
+  ): Promise<Created> {
     this.#refuseNotRoot(parent)
     refuseTrash(name)
-    await this.#deps.entries.fresh()
+    const looksFirst = options.append === true && !this.#settings.writeBack
+    if (looksFirst) await this.#deps.entries.youngerThan(APPEND_LISTING_MS)
+    else await this.#deps.entries.fresh()
     await this.learnForChange(name)
     return this.#deps.names.run('names', async () => {
       const existing = this.#deps.entries.resolve(name)
@@ -144,7 +154,7 @@ export class RootHome implements Home {
         const file =
           existing === undefined
             ? await this.#deps.files.create(node, mode)
-            : await this.#deps.files.open(node, { writable: true, truncate: false })
+            : await this.#deps.files.open(node, { ...options, writable: true, truncate: false })
         return { attributes: this.#deps.attributes.of(node), file }
       } catch (error) {
         if (existing === undefined) this.#deps.nodes.unlink(node)

@@ -9,6 +9,9 @@ export interface OpenOptions extends OpenMode {
   readonly isUncut?: boolean
 }
 
+/** How a file is opened that is made. A bridge that cannot tell leaves it out. */
+export type CreateOptions = Pick<OpenMode, 'append'>
+
 /** A file that was made and opened. */
 export interface Created {
   readonly attributes: Attributes
@@ -30,7 +33,7 @@ export interface Home {
   truncate(node: NodeId, length: number): Promise<void>
   /** Without `.` and `..`. */
   readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]>
-  create(parent: NodeId, name: string, mode: number): Promise<Created>
+  create(parent: NodeId, name: string, mode: number, options: CreateOptions): Promise<Created>
   makeDirectory(parent: NodeId, name: string, mode: number): Promise<void>
   makeSymlink(parent: NodeId, name: string, target: string): Promise<void>
   readSymlink(node: NodeId): Promise<string>

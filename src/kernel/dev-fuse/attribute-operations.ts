@@ -6,7 +6,7 @@ import { toStatFs } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { attributesAnswer, entryAnswer, lookUp, lookUpNow, onNode } from './entries.ts'
-import { readTexts, type KernelRequest } from './request.ts'
+import { readNames, type KernelRequest } from './request.ts'
 import { GETATTR_IN, SETATTR_IN, STATFS_OUT } from './structures.ts'
 
 /** Bits of a SETATTR: which of its fields count. */
@@ -27,8 +27,9 @@ type SetAttr = ReturnType<typeof SETATTR_IN.decode>
 export function attributeOperations(context: SessionContext): Operations {
   const { drive } = context
   return {
-    LOOKUP: ({ node, body }) => {
-      const [name] = readTexts(body, 0, 1)
+    LOOKUP: (request) => {
+      const { node } = request
+      const [name] = readNames(request, 0, 1)
       const now = lookUpNow(drive, node, name)
       const place = { parent: node, name }
       if (now !== undefined) return entryAnswer(context, now, place)

@@ -3,7 +3,7 @@ import type { Attributes } from '../../drive/tree/attributes.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { DirectoryPage, type PageEntry } from './directory-page.ts'
-import { encodeEntry, lookUpNow, onNode } from './entries.ts'
+import { encodeEntryInto, lookUpNow, onNode } from './entries.ts'
 import { MAX_TRANSFER_BYTES } from './negotiation.ts'
 import type { KernelRequest } from './request.ts'
 import { OPEN_OUT, READ_IN, RELEASE_IN } from './structures.ts'
@@ -49,7 +49,7 @@ async function readPage(
   const told: ToldEntry[] = []
   for (let at = offset; at < entries.length + itself.length; at += 1) {
     const entry = entries[at - itself.length]
-    const shown = itself[at] ?? (entry && { ...entry, offset: at + 1 })
+    const shown = itself[at] ?? (entry && { name: entry.name, kind: entry.kind, offset: at + 1 })
     if (shown === undefined) break
     const isAdded = isPlus
       ? addPlus({ context, page, node, told }, shown, entry !== undefined)
@@ -83,8 +83,14 @@ function addPlus(plus: PlusPage, shown: PageEntry, isChild: boolean): boolean {
   const { context, page, node, told } = plus
   const found = isChild ? lookUpNow(context.drive, node, shown.name) : undefined
   if (found === undefined) return page.addPlus(shown, undefined)
-  const named = { ...shown, inode: found.node, kind: found.kind }
-  if (!page.addPlus(named, encodeEntry(found, context.settings))) return false
-  told.push({ found, name: shown.name })
+  const { name, offset } = shown
+  const isAdded = page.addPlus(
+    { name, offset, inode: found.node, kind: found.kind },
+    (bytes, start) => {
+      encodeEntryInto(found, context.settings, bytes, start)
+    },
+  )
+  if (!isAdded) return false
+  told.push({ found, name })
   return true
 }

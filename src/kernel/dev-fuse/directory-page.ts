@@ -42,11 +42,11 @@ export class DirectoryPage {
     return this.#add(entry, 0)
   }
 
-  /** As `add`, with what READDIRPLUS tells of the name; without an `entry` the kernel will ask. */
-  addPlus(named: PageEntry, entry: Buffer | undefined): boolean {
+  /** As `add`, with what READDIRPLUS tells of the name, which `tell` writes; without it the kernel will ask. */
+  addPlus(named: PageEntry, tell: ((bytes: Buffer, start: number) => void) | undefined): boolean {
     const start = this.#used
     if (!this.#add(named, ENTRY_OUT.size)) return false
-    entry?.copy(this.#bytes, start)
+    tell?.(this.#bytes, start)
     return true
   }
 

@@ -6,7 +6,7 @@ import type { BridgeSettings } from '../bridge.ts'
 import { toStat } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { SessionContext } from './context.ts'
-import { ATTR_OUT, ENTRY_OUT, type WireAttributes } from './structures.ts'
+import { ATTR_OUT, ENTRY_OUT, type EntryValues } from './structures.ts'
 
 /** How long the kernel goes by names and attributes that it was told, in seconds: as long as libfuse has it. */
 const TRUSTED_S = 1
@@ -14,30 +14,52 @@ const TRUSTED_S = 1
 const GENERATION = 0
 const NS_PER_MS = 1_000_000
 
-function toWire(attributes: Attributes, settings: BridgeSettings): WireAttributes {
-  const { atime, mtime, ctime, ...stat } = toStat(attributes, settings)
+/**
+ * What a stat tells, field by field: a directory of thousands is told in a moment, and an object that is spread into
+ * another one costs more than all else here.
+ */
+function toWire(attributes: Attributes, settings: BridgeSettings): EntryValues {
+  const { mode, uid, gid, size, nlink, ino, blksize, blocks, atime, mtime, ctime } = toStat(
+    attributes,
+    settings,
+  )
   return {
-    ...stat,
-    atime: Math.floor(atime / 1000),
-    mtime: Math.floor(mtime / 1000),
-    ctime: Math.floor(ctime / 1000),
-    atimeNs: (atime % 1000) * NS_PER_MS,
-    mtimeNs: (mtime % 1000) * NS_PER_MS,
-    ctimeNs: (ctime % 1000) * NS_PER_MS,
-  }
-}
-
-/** A name and what it leads to. The kernel counts it: see `Lookups`. */
-export function encodeEntry(attributes: Attributes, settings: BridgeSettings): Buffer {
-  return ENTRY_OUT.encode({
     node: attributes.node,
     generation: GENERATION,
     entryValid: TRUSTED_S,
     attrValid: TRUSTED_S,
     entryValidNs: 0,
     attrValidNs: 0,
-    ...toWire(attributes, settings),
-  })
+    ino,
+    size,
+    blocks,
+    atime: Math.floor(atime / 1000),
+    mtime: Math.floor(mtime / 1000),
+    ctime: Math.floor(ctime / 1000),
+    atimeNs: (atime % 1000) * NS_PER_MS,
+    mtimeNs: (mtime % 1000) * NS_PER_MS,
+    ctimeNs: (ctime % 1000) * NS_PER_MS,
+    mode,
+    nlink,
+    uid,
+    gid,
+    blksize,
+  }
+}
+
+/** A name and what it leads to, written at `start` of `bytes`. The kernel counts it: see `Lookups`. */
+export function encodeEntryInto(
+  attributes: Attributes,
+  settings: BridgeSettings,
+  bytes: Buffer,
+  start: number,
+): void {
+  ENTRY_OUT.encodeInto(toWire(attributes, settings), bytes, start)
+}
+
+/** The same, alone. */
+export function encodeEntry(attributes: Attributes, settings: BridgeSettings): Buffer {
+  return ENTRY_OUT.encode(toWire(attributes, settings))
 }
 
 /** Answers what was found as `name` in the directory `parent`. */
@@ -58,8 +80,7 @@ export function entryAnswer(
 }
 
 export function attributesAnswer(attributes: Attributes, settings: BridgeSettings): KernelAnswer {
-  const told = { attrValid: TRUSTED_S, attrValidNs: 0, ...toWire(attributes, settings) }
-  return { parts: [ATTR_OUT.encode(told)] }
+  return { parts: [ATTR_OUT.encode(toWire(attributes, settings))] }
 }
 
 /** Attributes behind a name when they are at hand; on an error too undefined: `lookUp` tells it. */

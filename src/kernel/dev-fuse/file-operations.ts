@@ -7,7 +7,7 @@ import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { encodeEntry, inDirectory, lookUpNow, onNode } from './entries.ts'
 import { MAX_TRANSFER_BYTES } from './negotiation.ts'
-import { readTexts, type KernelRequest } from './request.ts'
+import { readNames, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
 import * as wire from './structures.ts'
 
@@ -86,19 +86,17 @@ function versionOf({ size, mtimeMs }: Attributes): string {
   return `${size} ${mtimeMs}`
 }
 
-async function create(
-  context: SessionContext,
-  { node, body }: KernelRequest,
-): Promise<KernelAnswer> {
+async function create(context: SessionContext, request: KernelRequest): Promise<KernelAnswer> {
   const { drive, settings, lookups } = context
-  const { flags, mode } = wire.CREATE_IN.decode(body)
-  const [name] = readTexts(body, wire.CREATE_IN.size, 1)
+  const { node } = request
+  const { flags, mode } = wire.CREATE_IN.decode(request.body)
+  const [name] = readNames(request, wire.CREATE_IN.size, 1)
   // The kernel found nothing of this name, a moment ago.
   if ((flags & fsConstants.O_EXCL) !== 0 && lookUpNow(drive, node, name) !== undefined) {
     throw new DriveError('exists', 'There is something of this name.')
   }
   const { attributes, handle } = await inDirectory(context, node, () =>
-    drive.create(node, name, mode & 0o7777),
+    drive.create(node, name, mode & 0o7777, { append: (flags & fsConstants.O_APPEND) !== 0 }),
   )
   return orRelease(context, handle, async () => {
     const isToCut = (flags & fsConstants.O_TRUNC) !== 0 && attributes.size > 0

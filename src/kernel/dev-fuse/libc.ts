@@ -29,7 +29,7 @@ export async function loadLibc(): Promise<Libc> {
   const { default: koffi } = await import('koffi').catch((cause: unknown) => {
     throw new DriveError('usage', '--bridge dev-fuse does not run on this machine.', {
       cause,
-      hint: 'The npm package koffi has no binary for it. Leave the option out.',
+      hint: 'The npm package koffi has no binary for it. Use --bridge fuse-native.',
     })
   })
   const library = koffi.load(null)

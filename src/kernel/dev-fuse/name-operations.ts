@@ -4,7 +4,7 @@ import { makeFile } from '../make-file.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { entryAnswer, inDirectory, lookUp, lookUpNow } from './entries.ts'
-import { readTexts, type KernelRequest } from './request.ts'
+import { readNames, type KernelRequest } from './request.ts'
 import { LINK_IN, MKDIR_IN, MKNOD_IN, RENAME2_IN, RENAME_IN } from './structures.ts'
 
 /** Flags of RENAME2. */
@@ -14,21 +14,23 @@ export function nameOperations(context: SessionContext): Operations {
   const { drive } = context
   return {
     ...makings(context),
-    UNLINK: ({ node, body }) => unlink(context, node, readTexts(body, 0, 1)[0]),
-    RMDIR: async ({ node, body }) => {
-      const [name] = readTexts(body, 0, 1)
+    UNLINK: (request) => unlink(context, request.node, readNames(request, 0, 1)[0]),
+    RMDIR: async (request) => {
+      const { node } = request
+      const [name] = readNames(request, 0, 1)
       refuseHolding(context, await openBehind(context, node, name))
       await inDirectory(context, node, () => drive.removeDirectory(node, name))
       return DONE
     },
-    RENAME: ({ node, body }) => {
-      const { newParent } = RENAME_IN.decode(body)
-      return rename(context, node, newParent as NodeId, readTexts(body, RENAME_IN.size, 2))
+    RENAME: (request) => {
+      const { newParent } = RENAME_IN.decode(request.body)
+      const names = readNames(request, RENAME_IN.size, 2)
+      return rename(context, request.node, newParent as NodeId, names)
     },
     RENAME2: (request) => renameWithFlags(context, request),
-    LINK: ({ body }) => {
-      LINK_IN.decode(body)
-      readTexts(body, LINK_IN.size, 1)
+    LINK: (request) => {
+      LINK_IN.decode(request.body)
+      readNames(request, LINK_IN.size, 1)
       throw new DriveError('not-permitted', 'The service has no hard links.')
     },
   }
@@ -39,20 +41,23 @@ function makings(context: SessionContext): Operations {
   const found = async (parent: NodeId, name: string): Promise<KernelAnswer> =>
     entryAnswer(context, await lookUp(context, parent, name), { parent, name })
   return {
-    MKDIR: async ({ node, body }) => {
-      const { mode } = MKDIR_IN.decode(body)
-      const [name] = readTexts(body, MKDIR_IN.size, 1)
+    MKDIR: async (request) => {
+      const { node } = request
+      const { mode } = MKDIR_IN.decode(request.body)
+      const [name] = readNames(request, MKDIR_IN.size, 1)
       await inDirectory(context, node, () => drive.makeDirectory(node, name, mode & 0o7777))
       return found(node, name)
     },
-    MKNOD: async ({ node, body }) => {
-      const { mode } = MKNOD_IN.decode(body)
-      const [name] = readTexts(body, MKNOD_IN.size, 1)
+    MKNOD: async (request) => {
+      const { node } = request
+      const { mode } = MKNOD_IN.decode(request.body)
+      const [name] = readNames(request, MKNOD_IN.size, 1)
       await inDirectory(context, node, () => makeFile(drive, node, name, mode))
       return found(node, name)
     },
-    SYMLINK: async ({ node, body }) => {
-      const [name, target] = readTexts(body, 0, 2)
+    SYMLINK: async (request) => {
+      const { node } = request
+      const [name, target] = readNames(request, 0, 2)
       await inDirectory(context, node, () => drive.makeSymlink(node, name, target))
       return found(node, name)
     },
@@ -114,15 +119,15 @@ function refuseHolding({ handles }: SessionContext, directory: NodeId | undefine
 /** The kernel itself refuses a name that it knows to be taken; one that it does not know is looked for. */
 async function renameWithFlags(
   context: SessionContext,
-  { node, body }: KernelRequest,
+  request: KernelRequest,
 ): Promise<KernelAnswer> {
-  const { newParent, flags } = RENAME2_IN.decode(body)
-  const names = readTexts(body, RENAME2_IN.size, 2)
+  const { newParent, flags } = RENAME2_IN.decode(request.body)
+  const names = readNames(request, RENAME2_IN.size, 2)
   if ((flags & ~RENAME_NOREPLACE) !== 0) {
     throw new DriveError('invalid', 'Two names cannot be exchanged.')
   }
   if (flags !== 0) await refuseTaken(context, newParent as NodeId, names[1])
-  return rename(context, node, newParent as NodeId, names)
+  return rename(context, request.node, newParent as NodeId, names)
 }
 
 async function refuseTaken(context: SessionContext, parent: NodeId, name: string): Promise<void> {

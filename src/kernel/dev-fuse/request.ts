@@ -16,6 +16,8 @@ export interface KernelRequest {
   readonly pid: number
   /** What follows the header. It is the kernel's again once the operation has returned: what is kept is copied. */
   readonly body: Buffer
+  /** A name in the directory `node` that the operation is about, once it has taken it from the body: for the log. */
+  name: string | undefined
 }
 
 /** The number of a message that is long enough to have one. */
@@ -35,6 +37,7 @@ export function parseRequest(message: Buffer): KernelRequest {
     node: node as NodeId,
     pid,
     body: message.subarray(IN_HEADER.size),
+    name: undefined,
   }
 }
 
@@ -55,4 +58,15 @@ export function readTexts<Count extends 1 | 2>(
     at = end + 1
   }
   return texts as unknown as Count extends 1 ? readonly [string] : readonly [string, string]
+}
+
+/** As `readTexts`: names in directories, the first of them in the one that the request has. */
+export function readNames<Count extends 1 | 2>(
+  request: KernelRequest,
+  start: number,
+  count: Count,
+): Count extends 1 ? readonly [string] : readonly [string, string] {
+  const names = readTexts(request.body, start, count)
+  request.name = names[0]
+  return names
 }

@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { posix } from 'node:path'
 import { deferred } from '../../domain/deferred.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { Clock } from '../../domain/clock.ts'
@@ -32,10 +33,10 @@ export interface SessionDeps extends BridgeDeps {
   readonly isToStop?: (pid: number) => boolean
 }
 
-/** A request as the log has it. */
+/** A request as the log has it, with the path that it is about, where it is about one. */
 interface Logged {
   readonly operation: string
-  readonly node?: NodeId
+  readonly path?: string
 }
 
 /** One mount's talk with the kernel: takes its messages, and gives each request exactly one answer. */
@@ -94,7 +95,7 @@ export class Session {
   }
 
   #take(request: KernelRequest): void {
-    const { opcode, unique, node, body } = request
+    const { opcode, unique, body } = request
     const operation = opcodeName(opcode)
     if (operation === undefined) {
       this.#deps.log.warn({ opcode }, 'An operation of the kernel that is not known.')
@@ -104,7 +105,7 @@ export class Session {
     try {
       if (this.#takeUnanswered(operation, request)) return
     } catch (error) {
-      this.#noteMalformed({ operation, node }, error)
+      this.#noteMalformed(this.#logged(operation, request), error)
       return
     }
     if (this.#waiting.has(unique)) {
@@ -149,7 +150,7 @@ export class Session {
     if (told === undefined) {
       this.#ready.reject(
         new DriveError('usage', 'This kernel is too old for --bridge dev-fuse.', {
-          hint: 'Linux 5.4 or newer is needed. Leave the option out.',
+          hint: 'It needs Linux 5.4 or newer. Use --bridge fuse-native.',
         }),
       )
       return { errno: errno.EPROTO }
@@ -166,33 +167,32 @@ export class Session {
     operation: OpcodeName,
     task: ((request: KernelRequest) => KernelAnswer | Promise<KernelAnswer>) | undefined,
   ): void {
-    const { unique, node } = request
+    const { unique } = request
     if (task === undefined) {
       this.#deps.log.debug({ operation }, 'This is left to the kernel.')
       this.#refuse(unique, errno.ENOSYS)
       return
     }
-    const logged = { operation, node }
     let answer: KernelAnswer | Promise<KernelAnswer>
     try {
       answer = task(request)
     } catch (error) {
-      answer = this.#failure(logged, error)
+      answer = this.#failure(this.#logged(operation, request), error)
     }
-    if (answer instanceof Promise) this.#answerLater(request, logged, answer)
+    if (answer instanceof Promise) this.#answerLater(request, operation, answer)
     else this.#answer(unique, answer)
   }
 
-  #answerLater(request: KernelRequest, logged: Logged, later: Promise<KernelAnswer>): void {
+  #answerLater(request: KernelRequest, operation: OpcodeName, later: Promise<KernelAnswer>): void {
     const waiting = this.#waiting.add(request)
     later
-      .catch((error: unknown) => this.#failure(logged, error))
+      .catch((error: unknown) => this.#failure(this.#logged(operation, request), error))
       .then((answer) => {
         if (this.#waiting.take(waiting)) this.#answer(waiting.unique, answer)
         else if (!('errno' in answer)) answer.onLost?.()
       })
       .catch((error: unknown) => {
-        logFailure(this.#deps.log, { ...logged }, error)
+        logFailure(this.#deps.log, { ...this.#logged(operation, request) }, error)
       })
   }
 
@@ -208,6 +208,13 @@ export class Session {
 
   #refuse(unique: bigint, code: number): void {
     this.#deps.channel.answer(encodeRefusal(unique, code))
+  }
+
+  #logged(operation: OpcodeName, { node, name }: KernelRequest): Logged {
+    const named = { operation: operation.toLowerCase() }
+    const path = this.#deps.drive.pathOf(node)
+    if (path === undefined) return named
+    return { ...named, path: name === undefined ? `/${path}` : posix.join('/', path, name) }
   }
 
   #failure(logged: Logged, error: unknown): KernelAnswer {

@@ -1,4 +1,4 @@
-import { Structure, type Values } from './structure.ts'
+import { Structure } from './structure.ts'
 
 /** The structures of the FUSE protocol, 7.31 and later, as fuse(4) and the kernel's uapi header lay them out. */
 
@@ -37,7 +37,6 @@ const ATTRIBUTES = {
   blksize: 'u32',
   _flags: 'u32',
 } as const
-export type WireAttributes = Values<typeof ATTRIBUTES>
 
 export const ENTRY_OUT = new Structure({
   node: 'u64',
@@ -48,6 +47,8 @@ export const ENTRY_OUT = new Structure({
   attrValidNs: 'u32',
   ...ATTRIBUTES,
 })
+export type EntryValues = Parameters<typeof ENTRY_OUT.encode>[0]
+
 export const ATTR_OUT = new Structure({
   attrValid: 'u64',
   attrValidNs: 'u32',
