@@ -22,16 +22,24 @@ export function addCache(program: Command, { output }: CommandContext): void {
     .command('cache')
     .description('tell about, check or empty the content that is kept on this machine')
     .argument('<what>', VERBS.join(', '))
+    .argument('[mountpoint]', 'the drive that is mounted there (default: all)')
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--json', 'print JSON')
-    .action(async (what, flags) => {
+    .action(async (what, mountpoint, { json, ...flags }) => {
       const verb = VERBS.find((each) => each === what)
       if (verb === undefined) {
         throw new DriveError('usage', `"${what}" is none of ${VERBS.join(', ')}.`)
       }
-      const results = await forEachCache(output, flags, DO[verb])
-      if (flags.json === true) output.json(results.map(({ place, value }) => ({ place, ...value })))
+      if (mountpoint !== undefined && Object.keys(flags).length > 0) {
+        throw new DriveError(
+          'usage',
+          'A mountpoint and --mountpoint or --state-dir do not go together.',
+        )
+      }
+      const places = mountpoint === undefined ? flags : { mountpoint }
+      const results = await forEachCache(output, places, DO[verb])
+      if (json === true) output.json(results.map(({ place, value }) => ({ place, ...value })))
       else for (const { place, text } of results) output.line(`${place}: ${text}`)
       if (results.some(({ failed }) => failed === true)) process.exitCode = 1
     })

@@ -120,7 +120,7 @@ Your drive is at ${mountpoint}. Open it in a file manager, or in another termina
   cat drive/Welcome.txt
   cp README.md drive/ && ls -l drive
   echo "one more line" >> drive/Welcome.txt
-  getfattr -d drive/Welcome.txt
+  cat drive/.bagfs/status
 
 It is a trial: Ctrl-C unmounts it and deletes everything in it.
 A drive that stays: bagfs mount --help, or README.md.

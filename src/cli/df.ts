@@ -18,11 +18,16 @@ export function addDf(program: Command, context: CommandContext): void {
           context.output.json({ uid, capacity, used, space_left: spaceLeft })
           return
         }
-        const percent = capacity > 0 ? Math.ceil((used / capacity) * 100) : 100
         context.output.line(`account   ${uid}`)
         context.output.line(`capacity  ${formatSize(capacity)}`)
-        context.output.line(`used      ${formatSize(used)} (${percent} %)`)
+        context.output.line(`used      ${formatSize(used)} (${percentOf(used, capacity)})`)
         context.output.line(`left      ${formatSize(spaceLeft)}`)
       }),
     )
+}
+
+/** A little of much is not told as a whole percent of it. */
+function percentOf(used: number, capacity: number): string {
+  const percent = capacity > 0 ? (used / capacity) * 100 : 100
+  return percent > 0 && percent < 1 ? 'under 1 %' : `${Math.ceil(percent)} %`
 }

@@ -473,7 +473,9 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     await drive.sh('echo hello > good.txt; echo damaged > bad.txt')
     const bagId = (await drive.sh('getfattr --only-values -n user.bagfs.bag_id bad.txt')).trim()
     expect((await bagfs('cache', 'stats')).stdout).toMatch(/: \d+ B of 10 GB, 2 bags$/)
-    expect(await bagfs('cache', 'verify')).toMatchObject({ code: 0 })
+    expect(await bagfs('cache', 'verify', bench.mountpoint)).toMatchObject({ code: 0 })
+    const both = ['--state-dir', bench.stateDir, bench.mountpoint]
+    expect(await bagfs('cache', 'stats', ...both)).toMatchObject({ code: 2 })
     const file = findFile(bench.stateDir, bagId)
     writeFileSync(file, 'DAMAGED\n')
     const mounted = await bagfs('cache', 'verify')

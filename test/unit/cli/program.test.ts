@@ -365,11 +365,14 @@ test('import adds a known bag, and an unknown one is not found', async () => {
 })
 
 test('df shows the account for people and for programs', async () => {
+  await put('little.txt', 'little')
   const { stdout } = await bagfs('df', '--json')
   const account = JSON.parse(stdout) as Record<string, number>
   expect(account['capacity']).toBe(1e9)
   expect(account['used']).toBe(1e9 - (account['space_left'] ?? 0))
-  expect((await bagfs('df')).stdout).toContain('capacity  1.0 GB')
+  const words = (await bagfs('df')).stdout
+  expect(words).toContain('capacity  1.0 GB')
+  expect(words).toMatch(/used .* \(under 1 %\)/)
 })
 
 describe('serve', () => {
