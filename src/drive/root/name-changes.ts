@@ -59,7 +59,7 @@ export class NameChanges {
     node: FileNode,
     options: { readonly mayBeReplaced: boolean; readonly after?: MovedTo },
   ): Promise<DeleteIntent | undefined> {
-    const base = baseOf(node)
+    const base = this.#baseOf(node)
     const name = this.#recordName(node)
     this.refuseShared(node)
     this.#deps.nodes.unlink(node)
@@ -159,7 +159,7 @@ export class NameChanges {
     }
     this.refuseShared(target)
     const { name = to, serviceName } = target
-    return { shown: name, serviceName, replaced: baseOf(target) }
+    return { shown: name, serviceName, replaced: this.#baseOf(target) }
   }
 
   /** Gives a file another description; the service can only take it with a new upload. */
@@ -290,6 +290,22 @@ export class NameChanges {
       listedAs(recordName, { ...intent, name }) !== undefined
     const isListed = entries.recordsOf(content.bagId).some((record) => isNamed(record.name))
     return isListed && isOnlyChangeOf(outbox, intent, { bagId: content.bagId, name })
+  }
+
+  /**
+   * What is replaced with a node. The put that stored a folder may be about to collect what was changed since: then the
+   * folder would come back.
+   */
+  #baseOf(node: FileNode): Base {
+    const base = baseOf(node)
+    const { entry } = node
+    if (entry?.kind !== 'bag') return base
+    const { bagId } = entry.record
+    if (this.#deps.facts.get(bagId)?.kind !== 'folder') return base
+    const puts = this.#deps.outbox
+      .intents()
+      .filter((put) => put.kind === 'put' && put.changes !== undefined && put.bagId === bagId)
+    return joined(base, { replaces: [], supersedes: puts.map(({ id }) => id) })
   }
 
   /** Name at the service of what a node shows: what was sent under it must arrive before it is deleted. */
