@@ -315,6 +315,18 @@ const ATTRIBUTES: readonly Promised[] = [
     },
   },
   {
+    title: 'has the mode and the times that a directory is given when it is made',
+    run: async (dir) => {
+      const made = join(dir, 'd')
+      await mkdir(made)
+      await chmod(made, 0o750)
+      await utimes(made, 1_000_000_000, 1_100_000_000)
+      const { mode, mtimeMs } = await stat(made)
+      expect(mode & 0o777).toBe(0o750)
+      expect(mtimeMs).toBe(1_100_000_000_000)
+    },
+  },
+  {
     title: 'tells of the room that there is',
     run: async (dir) => {
       const { blocks, bfree, bsize } = await statfs(dir)

@@ -77,14 +77,18 @@ export class RootAttributes {
 
   /** chmod and utimens: kept with content that waits, else with the facts of the bag. */
   async change(node: FileNode, changes: AttributeChanges): Promise<void> {
-    const { staged, entry } = node
+    const { staged, entry, name } = node
     if (staged !== undefined) {
       staged.mode = changes.mode ?? staged.mode
       staged.mtimeMs = changes.mtimeMs ?? staged.mtimeMs
       if (staged.isDraft) return
       await this.#changeIntent(staged.id, changes)
     }
-    if (entry?.kind === 'pending') await this.#changeIntent(entry.intent.id, changes)
+    if (entry?.kind === 'pending') {
+      await this.#changeIntent(entry.intent.id, changes)
+      // A stat that asks by the node must not be told what the intent was before.
+      if (name !== undefined) this.#deps.entries.resolve(name)
+    }
     if (entry?.kind === 'bag') this.#deps.facts.learn(entry.record.bagId, changes)
   }
 
