@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import { findRuntimeDir } from '../config/runtime-dir.ts'
 import { askToLeave } from '../control/client.ts'
-import { DriveRegistry } from '../control/registry.ts'
+import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { systemClock } from '../domain/clock.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import { unmountPath } from '../kernel/unmount.ts'
 import { listItems } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
@@ -41,7 +41,9 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
   const answer =
     drive === undefined
       ? 'dead'
-      : await askToLeave(drive.socketPath, { now, onProgress: line.show }).finally(line.end)
+      : await askToLeave(drive.socketPath, { now, onProgress: line.show })
+          .catch((error: unknown) => detachHung(drive, now, error))
+          .finally(line.end)
   if (drive !== undefined && typeof answer === 'object') {
     // With --now, kept changes are no failure.
     if (answer.kept > 0) tellKept(output, keptNote(answer.kept), { isFailure: !now })
@@ -55,6 +57,24 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
   }
   const kept = await countKept(drive?.stateDir)
   if (kept > 0) tellKept(output, endedNote(kept), { isFailure: true })
+}
+
+/** With --now, programs are let go of a drive whose process hangs, too. Rejects with what to do next. */
+async function detachHung(
+  { mountpoint, pid }: RunningDrive,
+  now: boolean,
+  error: unknown,
+): Promise<never> {
+  if (!now || !isDriveError(error, 'timed-out')) throw error
+  await unmountDead(mountpoint, now)
+  throw new DriveError(
+    'timed-out',
+    `${mountpoint} is unmounted, but its process does not answer.`,
+    {
+      cause: error,
+      hint: `End it: kill -9 ${pid}. What is not sent is kept for the next mount.`,
+    },
+  )
 }
 
 function tellKept(output: Output, note: string, { isFailure }: { isFailure: boolean }): void {

@@ -22,11 +22,11 @@ import {
 export type LeaveAnswer = { readonly kept: number } | 'ended' | 'dead'
 
 /** A drive that lives tells its status at once; one that reads a huge listing takes a moment. */
-const STATUS_LIMIT_MS = 10_000
+const ANSWER_LIMIT_MS = 10_000
 
 /**
  * Asks a running drive to leave and waits until it has; `dead` when no process answers at the socket.
- * Rejects `busy`.
+ * Rejects `busy`, and `timed-out` when its process hangs.
  */
 export async function askToLeave(
   socketPath: string,
@@ -56,7 +56,7 @@ function busy(event: Extract<LeavingEvent, { type: 'busy' }>): DriveError {
  * another version.
  */
 export async function askStatus(socketPath: string): Promise<DriveStatus | undefined> {
-  const signal = AbortSignal.timeout(STATUS_LIMIT_MS)
+  const signal = AbortSignal.timeout(ANSWER_LIMIT_MS)
   try {
     const answer = await ask(socketPath, 'GET', '/status', signal)
     const { data } = driveStatus.safeParse(JSON.parse(await text(answer)))
@@ -138,9 +138,27 @@ async function* eventsOf<Schema extends z.ZodType>(
   path: string,
   schema: Schema,
 ): AsyncGenerator<z.infer<Schema>> {
-  const answer = await ask(socketPath, 'POST', path)
+  const answer = await begunWithin(socketPath, (signal) => ask(socketPath, 'POST', path, signal))
   for await (const line of createInterface({ input: answer })) {
     yield schema.parse(JSON.parse(line))
+  }
+}
+
+/** A drive begins its answer at once, however long the rest takes: rejects `timed-out` when its process hangs. */
+async function begunWithin(
+  socketPath: string,
+  task: (signal: AbortSignal) => Promise<IncomingMessage>,
+): Promise<IncomingMessage> {
+  const silence = new AbortController()
+  const timer = setTimeout(() => {
+    silence.abort()
+  }, ANSWER_LIMIT_MS)
+  try {
+    return await task(silence.signal)
+  } catch (error) {
+    throw silence.signal.aborted ? silent(socketPath, error) : error
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -112,6 +112,8 @@ async function answerInLines<Event>(
     response.write(`${JSON.stringify(event)}\n`)
   }
   response.writeHead(200, { 'content-type': 'application/x-ndjson', connection: 'close' })
+  // The client tells by it that this process does not hang.
+  response.flushHeaders()
   try {
     await task(send)
   } catch (error) {

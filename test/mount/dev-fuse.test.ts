@@ -13,14 +13,14 @@ import { PROGRAM } from '../support/service-process.ts'
 
 /** Starts a program, and answers how it ended: its exit code or the signal. */
 function begin(program: string, ...args: readonly string[]) {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const said: Buffer[] = []
   child.stdout.on('data', (piece: Buffer) => said.push(piece))
   const ended = once(child, 'close').then(([code, signal]: (number | string | null)[]) => ({
     how: signal ?? code,
     said: Buffer.concat(said).toString(),
   }))
-  return { child, ended }
+  return { child, ended, said: () => Buffer.concat(said).toString() }
 }
 
 /** The system call that a program is in waits for a file system (proc(5), state D or S with wchan). */
@@ -149,6 +149,74 @@ while time.time() < end:
     await expect.poll(() => other.sh('ls d')).toBe('first\n')
     await other.sh('echo 2 > d/second')
     expect(await stays.ended).toEqual({ how: 0, said: 'here\n2\n' })
+  })
+
+  it.each(['d', 'd/s', 'd/s/t'])(
+    'keeps a program in %s when another machine changes the folder',
+    async (where) => {
+      const one = await bench.mount('--listing-ttl', '200ms', '--folder-settle', '50ms')
+      await one.sh('mkdir -p d/s/t; for i in d d/s d/s/t; do echo 1 > $i/f; done')
+      expect((await bench.bagfs(['sync', one.path])).code).toBe(0)
+      const other = await bench.mountOther('--folder-settle', '50ms')
+      await expect.poll(() => other.sh('ls d')).toBe('f\ns\n')
+      const script = `
+import os, sys
+os.chdir(sys.argv[1])
+held = os.open('.', os.O_RDONLY)
+inode = os.fstat(held).st_ino
+print('here', flush=True)
+sys.stdin.readline()
+print(open('f').read(), 'f' in os.listdir('.'), 'f' in os.listdir(held), os.getcwd() == sys.argv[1])
+print(os.stat(sys.argv[1]).st_ino == inode)
+open('made', 'w').close()`
+      const stays = begin('python3', '-c', script, join(one.path, where))
+      await expect.poll(() => stays.said()).toBe('here\n')
+      await other.sh('echo 2 > d/second')
+      await expect.poll(() => one.sh('cat d/second || true')).toBe('2\n')
+      stays.child.stdin.end('\n')
+      expect(await stays.ended).toEqual({ how: 0, said: 'here\n1\n True True True\nTrue\n' })
+      expect(await one.sh(`ls ${where}`)).toContain('made')
+    },
+  )
+
+  it.each([
+    ['into a folder', 'c', 'g/c'],
+    ['out of a folder', 'g/s', 'r'],
+    ['to another folder', 'g/s', 'h/s'],
+  ])(
+    'goes on at once with a directory that moved %s, and with programs in it',
+    async (_, from, to) => {
+      const drive = await bench.mount('--write-back')
+      await drive.sh('mkdir -p c/u/v g/s/u/v h; for i in c g/s; do echo 1 > $i/f; done')
+      const move = `(cd ${from}; (cd $OLDPWD; mv -T ${from} ${to}); ls; cat f; mkdir n; echo w > u/w)`
+      expect(await drive.sh(move)).toBe('f\nu\n1\n')
+      expect(await drive.sh(`ls ${to}; ls ${to}/u; mkdir ${to}/u/v/y; cat ${to}/u/w`)).toBe(
+        'f\nn\nu\nv\nw\nw\n',
+      )
+      await drive.sh(`rm -r ${to}; mkdir ${to}; [ -z "$(ls -A ${to})" ]`)
+    },
+  )
+
+  it('tells that an open file has no name any more, and that a name is too long', async () => {
+    const drive = await bench.mount('--write-back')
+    await drive.sh('mkdir d; echo one > d/f; echo two > r')
+    const script = `
+import os
+for path in ('d/f', 'r'):
+    file = os.open(path, os.O_RDWR)
+    before = os.fstat(file).st_nlink
+    os.unlink(path)
+    print(before, os.fstat(file).st_nlink)
+for name in ('n' * 255, 'n' * 256):
+    try: os.stat(name)
+    except OSError as error: print(error.strerror)`
+    const { stdout } = await execa('python3', ['-c', script], { cwd: drive.path })
+    expect(stdout.split('\n')).toEqual([
+      '1 0',
+      '1 0',
+      'No such file or directory',
+      'File name too long',
+    ])
   })
 
   it('lets programs end by Ctrl-C and kill while a file hangs, and not by other signals that they handle', async () => {

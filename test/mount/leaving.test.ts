@@ -297,6 +297,27 @@ describe.runIf(canMount())('bagfs umount', () => {
     await using
   })
 
+  it('is told that a drive hangs; with --now its programs are let go all the same', async () => {
+    const drive = await bench.mount('--write-back')
+    await drive.sh('echo kept > kept.txt')
+    drive.signal('SIGSTOP')
+    try {
+      const waits = await bench.bagfs(['umount', bench.mountpoint])
+      expect(waits.code).not.toBe(0)
+      expect(waits.stderr).toMatch(/does not answer\.\n {2}Its process hangs/)
+      expect(drive.isMounted).toBe(true)
+      const now = await bench.bagfs(['umount', '--now', bench.mountpoint])
+      expect(now.code).not.toBe(0)
+      expect(now.stderr).toContain(`End it: kill -9 ${drive.process.pid ?? 0}.`)
+      expect(drive.isMounted).toBe(false)
+    } finally {
+      drive.signal('SIGCONT')
+    }
+    await drive.ended()
+    await (await bench.mount()).leave()
+    expect(await bench.service.contents()).toEqual({ 'kept.txt': 'kept\n' })
+  })
+
   it('leaves a drive alone that was mounted there when this one was taken away', async () => {
     const first = await bench.mount()
     await expect.poll(() => first.log).toContain('Mounted at')

@@ -30,7 +30,7 @@ export function attributeOperations(context: SessionContext): Operations {
     LOOKUP: (request) => {
       const { node } = request
       const [name] = readNames(request, 0, 1)
-      const now = lookUpNow(drive, node, name)
+      const now = lookUpNow(context, node, name)
       const place = { parent: node, name }
       if (now !== undefined) return entryAnswer(context, now, place)
       return lookUp(context, node, name).then((found) => entryAnswer(context, found, place))
@@ -56,7 +56,7 @@ async function tellAttributes(context: SessionContext, node: NodeId): Promise<Ke
   if (context.lookups.otherwise(node, attributes.kind) !== undefined) {
     throw new DriveError('stale', 'It turned out to be something else.')
   }
-  return attributesAnswer(attributes, context.settings)
+  return attributesAnswer(context, node, attributes)
 }
 
 /** The length first: what is refused for it changes nothing else. */

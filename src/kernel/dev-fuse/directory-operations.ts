@@ -9,16 +9,21 @@ import type { KernelRequest } from './request.ts'
 import { OPEN_OUT, READ_IN, RELEASE_IN } from './structures.ts'
 
 export function directoryOperations(context: SessionContext): Operations {
-  const { directories } = context
+  const { drive, directories, ids } = context
   return {
     OPENDIR: ({ node }) => {
-      const handle = directories.open(node)
-      return {
-        parts: [OPEN_OUT.encode({ handle, flags: 0 })],
-        onLost: () => {
-          directories.close(handle)
-        },
+      const open = (): KernelAnswer => {
+        const handle = directories.open(node)
+        return {
+          parts: [OPEN_OUT.encode({ handle, flags: 0 })],
+          onLost: () => {
+            directories.close(handle)
+          },
+        }
       }
+      // One that is gone is told now: the kernel looks for its name again here, and not once it is read.
+      const isKnown = drive.knows(ids.inDrive(node))
+      return isKnown ? open() : onNode(context, node, (now) => drive.getAttributes(now)).then(open)
     },
     READDIR: (request) => readPage(context, request, { isPlus: false }),
     READDIRPLUS: (request) => readPage(context, request, { isPlus: true }),
@@ -81,7 +86,7 @@ interface PlusPage {
 
 function addPlus(plus: PlusPage, shown: PageEntry, isChild: boolean): boolean {
   const { context, page, node, told } = plus
-  const found = isChild ? lookUpNow(context.drive, node, shown.name) : undefined
+  const found = isChild ? lookUpNow(context, node, shown.name) : undefined
   if (found === undefined) return page.addPlus(shown, undefined)
   const { name, offset } = shown
   const isAdded = page.addPlus(

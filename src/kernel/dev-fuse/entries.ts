@@ -1,11 +1,11 @@
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
-import type { Drive } from '../../drive/drive.ts'
 import type { Attributes } from '../../drive/tree/attributes.ts'
 import type { BridgeSettings } from '../bridge.ts'
 import { toStat } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { SessionContext } from './context.ts'
+import type { NamePlace } from './directory-ids.ts'
 import { ATTR_OUT, ENTRY_OUT, type EntryValues } from './structures.ts'
 
 /** How long the kernel goes by names and attributes that it was told, in seconds: as long as libfuse has it. */
@@ -64,29 +64,52 @@ export function encodeEntry(attributes: Attributes, settings: BridgeSettings): B
 
 /** Answers what was found as `name` in the directory `parent`. */
 export function entryAnswer(
-  { settings, lookups, notices }: SessionContext,
+  context: SessionContext,
   attributes: Attributes,
-  { parent, name }: { readonly parent: NodeId; readonly name: string },
+  place: NamePlace,
 ): KernelAnswer {
-  const { node, kind } = attributes
+  const { settings, lookups, notices } = context
+  const { kind } = attributes
+  const node = kind === 'directory' ? idToTell(context, attributes.node, place) : attributes.node
   const other = lookups.otherwise(node, kind)
   return {
-    parts: [encodeEntry(attributes, settings)],
+    parts: [encodeEntry(as(node, attributes), settings)],
     onDelivered: () => {
-      lookups.add(node, { parent, name, kind })
+      lookups.add(node, { ...place, kind })
       if (other !== undefined) notices.forgetName(other)
     },
   }
 }
 
-export function attributesAnswer(attributes: Attributes, settings: BridgeSettings): KernelAnswer {
-  return { parts: [ATTR_OUT.encode(toWire(attributes, settings))] }
+/** The id of a directory for the kernel: the one that it has for this name, when that means no other directory. */
+function idToTell({ drive, ids }: SessionContext, node: NodeId, place: NamePlace): NodeId {
+  const known = ids.at(place)
+  if (known !== undefined && !drive.knows(ids.inDrive(known))) ids.lead(known, node)
+  return ids.inKernel(node)
+}
+
+function as(node: NodeId, attributes: Attributes): Attributes {
+  return attributes.node === node ? attributes : { ...attributes, node }
+}
+
+/** Attributes of what the kernel knows as `node`. An open file without a name has no links. */
+export function attributesAnswer(
+  { settings, handles }: SessionContext,
+  node: NodeId,
+  attributes: Attributes,
+): KernelAnswer {
+  const told = toWire(as(node, attributes), settings)
+  return { parts: [ATTR_OUT.encode(handles.isRemoved(node) ? { ...told, nlink: 0 } : told)] }
 }
 
 /** Attributes behind a name when they are at hand; on an error too undefined: `lookUp` tells it. */
-export function lookUpNow(drive: Drive, parent: NodeId, name: string): Attributes | undefined {
+export function lookUpNow(
+  { drive, ids }: Pick<SessionContext, 'drive' | 'ids'>,
+  parent: NodeId,
+  name: string,
+): Attributes | undefined {
   try {
-    const found = drive.lookupNow(parent, name)
+    const found = drive.lookupNow(ids.inDrive(parent), name)
     // A directory may have changed since its parent was asked for it.
     return found?.kind === 'directory' ? undefined : found
   } catch {
@@ -95,46 +118,89 @@ export function lookUpNow(drive: Drive, parent: NodeId, name: string): Attribute
 }
 
 export async function lookUp(
-  context: Pick<SessionContext, 'drive'>,
+  context: SessionContext,
   parent: NodeId,
   name: string,
 ): Promise<Attributes> {
   const { drive } = context
-  return inDirectory(context, parent, async () => {
-    const found = await drive.lookup(parent, name)
+  return inDirectory(context, parent, async (now) => {
+    const found = await drive.lookup(now, name)
     return found.kind === 'directory' ? drive.getAttributes(found.node) : found
   })
 }
 
+type NodeTask<Result> = (now: NodeId) => Result | Promise<Result>
+
 /**
- * Runs what asks for a node by its id. The kernel found it a moment ago: when it is gone the kernel is to look for
- * its name again, which the answer `stale` has it do. With `not-found`, O_CREAT would fail where it is to make the file.
- * An open file that has moved into another folder is asked for by what it is there.
+ * Runs what asks for a node by its id, with the id that the drive has for it. The kernel found it a moment ago: when it
+ * is gone the kernel is to look for its name again, which the answer `stale` has it do. With `not-found`, O_CREAT would
+ * fail where it is to make the file. An open file that has moved into another folder is asked for by what it is there.
  */
 export async function onNode<Result>(
-  { drive, handles }: Pick<SessionContext, 'drive' | 'handles'>,
+  context: SessionContext,
   node: NodeId,
-  task: (node: NodeId) => Result | Promise<Result>,
+  task: NodeTask<Result>,
 ): Promise<Result> {
+  const { drive, handles, ids } = context
   const open = handles.of(node)
-  try {
-    return await task((open && drive.nodeOf(open)) ?? node)
-  } catch (error) {
-    if (!isDriveError(error, 'not-found')) throw error
-    throw new DriveError('stale', error.message, { cause: error })
-  }
+  const now = (open && drive.nodeOf(open)) ?? ids.inDrive(node)
+  return runOn(context, { node, now, isGone: () => true }, task)
 }
 
 /** The same for what asks for names in a directory: a name that is not there is `not-found` only where that is known. */
 export async function inDirectory<Result>(
-  { drive }: Pick<SessionContext, 'drive'>,
+  context: SessionContext,
   node: NodeId,
-  task: () => Promise<Result>,
+  task: NodeTask<Result>,
+): Promise<Result> {
+  const { drive, ids } = context
+  const now = ids.inDrive(node)
+  return runOn(context, { node, now, isGone: () => !drive.knows(now) }, task)
+}
+
+interface Asked {
+  readonly node: NodeId
+  readonly now: NodeId
+  /** Whether `not-found` tells of the node itself. */
+  readonly isGone: () => boolean
+}
+
+async function runOn<Result>(
+  context: SessionContext,
+  { node, now, isGone }: Asked,
+  task: NodeTask<Result>,
 ): Promise<Result> {
   try {
-    return await task()
+    return await task(now)
   } catch (error) {
-    if (!isDriveError(error, 'not-found') || drive.knows(node)) throw error
+    if (!isDriveError(error, 'not-found') || !isGone()) throw error
+    const found = await findAgain(context, node)
+    if (found !== undefined && found !== now) return task(found)
     throw new DriveError('stale', error.message, { cause: error })
   }
+}
+
+/** More names than a path can have. */
+const DEEPEST = 4096
+
+/** What the drive has for a directory of the kernel now, by its name; undefined for one that is not there any more. */
+async function findAgain(
+  context: SessionContext,
+  node: NodeId,
+  depth = 0,
+): Promise<NodeId | undefined> {
+  const { drive, ids } = context
+  const place = ids.placeOf(node)
+  if (place === undefined || depth > DEEPEST) return undefined
+  const { parent, name } = place
+  const known = ids.inDrive(parent)
+  const above = drive.knows(known) ? known : await findAgain(context, parent, depth + 1)
+  const found = above === undefined ? undefined : await drive.lookup(above, name).catch(ifMissing)
+  if (found?.kind !== 'directory') return undefined
+  ids.lead(node, found.node)
+  return found.node
+}
+
+function ifMissing(error: unknown): undefined {
+  if (!isDriveError(error, 'not-found')) throw error
 }

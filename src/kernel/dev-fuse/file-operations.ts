@@ -92,11 +92,11 @@ async function create(context: SessionContext, request: KernelRequest): Promise<
   const { flags, mode } = wire.CREATE_IN.decode(request.body)
   const [name] = readNames(request, wire.CREATE_IN.size, 1)
   // The kernel found nothing of this name, a moment ago.
-  if ((flags & fsConstants.O_EXCL) !== 0 && lookUpNow(drive, node, name) !== undefined) {
+  if ((flags & fsConstants.O_EXCL) !== 0 && lookUpNow(context, node, name) !== undefined) {
     throw new DriveError('exists', 'There is something of this name.')
   }
-  const { attributes, handle } = await inDirectory(context, node, () =>
-    drive.create(node, name, mode & 0o7777, { append: (flags & fsConstants.O_APPEND) !== 0 }),
+  const { attributes, handle } = await inDirectory(context, node, (now) =>
+    drive.create(now, name, mode & 0o7777, { append: (flags & fsConstants.O_APPEND) !== 0 }),
   )
   return orRelease(context, handle, async () => {
     const isToCut = (flags & fsConstants.O_TRUNC) !== 0 && attributes.size > 0

@@ -1,11 +1,10 @@
 import type { NodeId } from '../../domain/ids.ts'
 import type { Attributes } from '../../drive/tree/attributes.ts'
 import { ROOT } from '../../drive/tree/nodes.ts'
+import type { DirectoryIds, NamePlace } from './directory-ids.ts'
 
 /** A name by which the kernel was told of a node. */
-export interface KnownName {
-  readonly parent: NodeId
-  readonly name: string
+export interface KnownName extends NamePlace {
   readonly kind: Attributes['kind']
 }
 
@@ -21,6 +20,11 @@ interface Known {
 export class Lookups {
   /** `forget` removes. */
   readonly #known = new Map<NodeId, Known>()
+  readonly #ids: DirectoryIds
+
+  constructor(ids: DirectoryIds) {
+    this.#ids = ids
+  }
 
   /** How many the kernel knows, the root aside. */
   get size(): number {
@@ -30,6 +34,7 @@ export class Lookups {
   /** To be called when an answer with this node was delivered. */
   add(node: NodeId, name: KnownName): void {
     if (node === ROOT) return
+    if (name.kind === 'directory') this.#ids.note(node, name)
     const known = this.#known.get(node)
     if (known === undefined) this.#known.set(node, { count: 1, name, version: undefined })
     else {
@@ -51,7 +56,9 @@ export class Lookups {
     const known = this.#known.get(node)
     if (known === undefined) return
     known.count -= count
-    if (known.count <= 0) this.#known.delete(node)
+    if (known.count > 0) return
+    this.#known.delete(node)
+    this.#ids.forget(node)
   }
 
   /** Notes which version is opened; true when what the kernel has of the node is of the same one. */

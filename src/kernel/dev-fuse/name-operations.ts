@@ -4,14 +4,14 @@ import { makeFile } from '../make-file.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { entryAnswer, inDirectory, lookUp, lookUpNow } from './entries.ts'
-import { readNames, type KernelRequest } from './request.ts'
+import { readNames, readTexts, type KernelRequest } from './request.ts'
 import { LINK_IN, MKDIR_IN, MKNOD_IN, RENAME2_IN, RENAME_IN } from './structures.ts'
 
 /** Flags of RENAME2. */
 const RENAME_NOREPLACE = 1
 
 export function nameOperations(context: SessionContext): Operations {
-  const { drive } = context
+  const { drive, ids } = context
   return {
     ...makings(context),
     UNLINK: (request) => unlink(context, request.node, readNames(request, 0, 1)[0]),
@@ -19,7 +19,8 @@ export function nameOperations(context: SessionContext): Operations {
       const { node } = request
       const [name] = readNames(request, 0, 1)
       refuseHolding(context, await openBehind(context, node, name))
-      await inDirectory(context, node, () => drive.removeDirectory(node, name))
+      await inDirectory(context, node, (now) => drive.removeDirectory(now, name))
+      ids.remove({ parent: node, name })
       return DONE
     },
     RENAME: (request) => {
@@ -45,20 +46,21 @@ function makings(context: SessionContext): Operations {
       const { node } = request
       const { mode } = MKDIR_IN.decode(request.body)
       const [name] = readNames(request, MKDIR_IN.size, 1)
-      await inDirectory(context, node, () => drive.makeDirectory(node, name, mode & 0o7777))
+      await inDirectory(context, node, (now) => drive.makeDirectory(now, name, mode & 0o7777))
       return found(node, name)
     },
     MKNOD: async (request) => {
       const { node } = request
       const { mode } = MKNOD_IN.decode(request.body)
       const [name] = readNames(request, MKNOD_IN.size, 1)
-      await inDirectory(context, node, () => makeFile(drive, node, name, mode))
+      await inDirectory(context, node, (now) => makeFile(drive, now, name, mode))
       return found(node, name)
     },
     SYMLINK: async (request) => {
       const { node } = request
-      const [name, target] = readNames(request, 0, 2)
-      await inDirectory(context, node, () => drive.makeSymlink(node, name, target))
+      const [name] = readNames(request, 0, 1)
+      const [, target] = readTexts(request.body, 0, 2)
+      await inDirectory(context, node, (now) => drive.makeSymlink(now, name, target))
       return found(node, name)
     },
   }
@@ -71,7 +73,7 @@ async function unlink(
 ): Promise<KernelAnswer> {
   const { drive, handles } = context
   const removed = await openBehind(context, parent, name)
-  await inDirectory(context, parent, () => drive.unlink(parent, name))
+  await inDirectory(context, parent, (now) => drive.unlink(now, name))
   if (removed !== undefined) handles.noteRemoved(removed, parent)
   return DONE
 }
@@ -82,12 +84,13 @@ async function rename(
   newParent: NodeId,
   [name, newName]: readonly [string, string],
 ): Promise<KernelAnswer> {
-  const { drive, handles } = context
+  const { drive, handles, ids } = context
   const replaced = await openBehind(context, newParent, newName)
   refuseHolding(context, replaced)
-  await inDirectory(context, newParent, () =>
-    inDirectory(context, parent, () => drive.rename(parent, name, newParent, newName)),
+  await inDirectory(context, newParent, (to) =>
+    inDirectory(context, parent, (from) => drive.rename(from, name, to, newName)),
   )
+  ids.move({ parent, name }, { parent: newParent, name: newName })
   if (replaced !== undefined) handles.noteRemoved(replaced, newParent)
   return DONE
 }
@@ -99,10 +102,10 @@ async function openBehind(
   name: string,
 ): Promise<NodeId | undefined> {
   if (context.handles.size === 0) return undefined
-  const now = lookUpNow(context.drive, parent, name)
+  const now = lookUpNow(context, parent, name)
   if (now !== undefined) return now.node
   try {
-    return (await lookUp(context, parent, name)).node
+    return context.ids.inKernel((await lookUp(context, parent, name)).node)
   } catch (error) {
     // What the change itself meets is what the program is told.
     if (isDriveError(error)) return undefined

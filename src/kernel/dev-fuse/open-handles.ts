@@ -31,6 +31,11 @@ export class OpenHandles {
     return [...this.#removedFrom.values()].includes(parent)
   }
 
+  /** True for an open file that has no name any more. */
+  isRemoved(node: NodeId): boolean {
+    return this.#removedFrom.has(node)
+  }
+
   /** One of them. */
   of(node: NodeId): HandleId | undefined {
     return this.#open.get(node)?.values().next().value

@@ -1,4 +1,4 @@
-import { checkEncoding } from '../../domain/names.ts'
+import { checkEncoding, checkTypedName } from '../../domain/names.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import { IN_HEADER, UNIQUE_AT } from './structures.ts'
 import { MalformedMessage } from './structure.ts'
@@ -60,7 +60,10 @@ export function readTexts<Count extends 1 | 2>(
   return texts as unknown as Count extends 1 ? readonly [string] : readonly [string, string]
 }
 
-/** As `readTexts`: names in directories, the first of them in the one that the request has. */
+/**
+ * As `readTexts`: names in directories, the first of them in the one that the request has. Throws `name-too-long`, too,
+ * and `bad-name` for what the kernel never asks for.
+ */
 export function readNames<Count extends 1 | 2>(
   request: KernelRequest,
   start: number,
@@ -68,5 +71,6 @@ export function readNames<Count extends 1 | 2>(
 ): Count extends 1 ? readonly [string] : readonly [string, string] {
   const names = readTexts(request.body, start, count)
   request.name = names[0]
+  for (const name of names) checkTypedName(name)
   return names
 }

@@ -11,6 +11,7 @@ import type { KernelAnswer } from './answer.ts'
 import type { Channel } from './channel.ts'
 import type { Operations } from './context.ts'
 import { DirectoryHandles } from './directory-handles.ts'
+import { DirectoryIds } from './directory-ids.ts'
 import { encodeAnswer, encodeRefusal } from './encode-reply.ts'
 import { isToStop } from './is-to-stop.ts'
 import { Lookups } from './lookups.ts'
@@ -43,7 +44,8 @@ interface Logged {
 export class Session {
   readonly #deps: SessionDeps
   readonly #operations: Operations
-  readonly #lookups = new Lookups()
+  readonly #ids = new DirectoryIds()
+  readonly #lookups = new Lookups(this.#ids)
   readonly #handles = new OpenHandles()
   readonly #waiting: WaitingRequests
   readonly #ready = deferred()
@@ -58,6 +60,7 @@ export class Session {
       clock,
       settings,
       lookups: this.#lookups,
+      ids: this.#ids,
       handles: this.#handles,
       directories: new DirectoryHandles(),
       notices: new Notices(channel, log),
@@ -212,7 +215,7 @@ export class Session {
 
   #logged(operation: OpcodeName, { node, name }: KernelRequest): Logged {
     const named = { operation: operation.toLowerCase() }
-    const path = this.#deps.drive.pathOf(node)
+    const path = this.#deps.drive.pathOf(this.#ids.inDrive(node))
     if (path === undefined) return named
     return { ...named, path: name === undefined ? `/${path}` : posix.join('/', path, name) }
   }
