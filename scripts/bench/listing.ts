@@ -16,17 +16,19 @@ async function timeOf(command: string, ...args: string[]): Promise<number> {
   return ms
 }
 
+const KINDS = ['bagfs', 'bagfs over fuse-native', 'rclone', 'bare bridge'] as const
+
 /** `ls -l` of a drive with real bags. */
 export const listing: Section = {
   title: 'Listing with `ls -l`',
-  subjects: ['bagfs', 'rclone', 'bare bridge'],
+  subjects: KINDS,
   needs: ['rclone'],
   async measure(context, table) {
     const { machine, places } = context
     for (const count of [1_000, 10_000]) {
       const files = await makeFiles(join(places.memory, `list-${count}`), count, FILE_SIZE)
       const words = count.toLocaleString('en')
-      await inTurns(context, ['bagfs', 'rclone', 'bare bridge'], files, async (subject) => {
+      await inTurns(context, KINDS, files, async (subject) => {
         const mount = await subject.mount()
         try {
           for (const time of ['first', 'again']) {

@@ -24,9 +24,11 @@ const rows = {
   most: { what: 'memory of the mount, most', unit: 'MB', better: 'lower' },
 } as const
 
+const KINDS = ['bagfs', 'bagfs over fuse-native', 'rclone', 'bare bridge'] as const
+
 export const reading: Section = {
   title: 'Reading 256 MiB',
-  subjects: ['bagfs', 'rclone', 'bare bridge', 'curl of bagfs', 'curl of webdav'],
+  subjects: [...KINDS, 'curl of bagfs', 'curl of webdav'],
   needs: ['curl', 'rclone'],
   async measure(context, table) {
     if (!isInstalled('fio')) console.error('fio is missing: no random reads are measured.')
@@ -36,7 +38,7 @@ export const reading: Section = {
       { name: NAME, path },
       { name: EARLIER.name, path: earlier },
     ]
-    await inTurns(context, ['bagfs', 'rclone', 'bare bridge'], files, async (subject) => {
+    await inTurns(context, KINDS, files, async (subject) => {
       await measureCurl(context, table, subject)
       const mount = await subject.mount()
       try {

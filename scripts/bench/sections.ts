@@ -26,7 +26,7 @@ export interface Section {
   measure(context: Context, table: Table): Promise<void>
 }
 
-type Kind = 'bagfs' | 'bagfs --write-back' | 'rclone' | 'bare bridge'
+type Kind = 'bagfs' | 'bagfs --write-back' | 'bagfs over fuse-native' | 'rclone' | 'bare bridge'
 
 /** Calls `work` with each subject in turn, over and over, so that a busy minute harms all alike. */
 export async function inTurns(
@@ -57,6 +57,7 @@ function startSubject(
 ): Promise<Subject> {
   if (kind === 'rclone') return RcloneSubject.start(processes, places, files)
   if (kind === 'bare bridge') return BareSubject.start(processes, places, files)
-  const settings = { name: kind, writeBack: kind === 'bagfs --write-back' }
+  const options = kind === 'bagfs over fuse-native' ? ['--bridge', 'fuse-native'] : []
+  const settings = { name: kind, writeBack: kind === 'bagfs --write-back', options }
   return BagfsSubject.start(processes, places, settings, files)
 }
