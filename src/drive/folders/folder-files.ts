@@ -54,10 +54,12 @@ export class FolderFiles {
   }
 
   /** Counts an open file; `release` gives it back. */
-  retain(item: FileItem): void {
+  retain(item: FileItem, { writable }: { readonly writable: boolean }): void {
+    const { folder } = this.#deps
     if (item.content.from === 'local') this.stagedOf(item, item.content)
     item.handles += 1
-    this.#deps.folder.openFiles += 1
+    folder.openFiles += 1
+    if (!writable) folder.openReaders += 1
   }
 
   stagedOf(item: FileItem, content: LocalContent): StagedFile {
@@ -229,8 +231,10 @@ export class FolderFiles {
 
   /** The last user of an open file is gone. */
   async release(item: FileItem, { wasWritable }: { readonly wasWritable: boolean }): Promise<void> {
+    const { folder } = this.#deps
     item.handles -= 1
-    this.#deps.folder.openFiles -= 1
+    folder.openFiles -= 1
+    if (!wasWritable) folder.openReaders -= 1
     try {
       if (item.handles === 0) await this.#closeItem(item)
       else if (wasWritable && !isHalf(item)) await this.persist(item, { closes: true })

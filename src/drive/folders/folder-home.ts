@@ -96,7 +96,7 @@ export class FolderHome implements Home, InsideOfFolders {
         opened.folder.top.mtimeMs = changes.mtimeMs ?? opened.folder.top.mtimeMs
       return
     }
-    const { open, item } = await this.#deps.folders.placeOf(node)
+    const { open, item } = await this.#deps.folders.placeToChange(node)
     await open.names.setAttributes(item, changes)
   }
 

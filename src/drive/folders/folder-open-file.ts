@@ -34,7 +34,7 @@ export class FolderOpenFile extends OpenFile {
     super(deps.clock, mode)
     this.#deps = deps
     this.item = item
-    deps.files.retain(item)
+    deps.files.retain(item, mode)
   }
 
   override read(buffer: Uint8Array, position: number): number | Promise<number> {

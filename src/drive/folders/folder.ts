@@ -39,6 +39,8 @@ export class Folder {
   readonly #oldZips: OpenZip[] = []
   /** Open files of this folder. */
   openFiles = 0
+  /** Those of them that are only read. */
+  openReaders = 0
 
   constructor(deps: FolderDeps, node: FileNode, times: { mode: number; mtimeMs: number }) {
     this.#deps = deps
@@ -167,8 +169,20 @@ export class Folder {
 
   /** Lets go of all items; they are made again from the base at the next look. */
   forgetTree(): void {
-    for (const item of itemsOf(this.top)) if (item !== this.top) this.#deps.unregister(item)
+    for (const item of itemsOf(this.top)) {
+      const isKept = item === this.top || (item.type === 'file' && item.isAside === true)
+      if (!isKept) this.#deps.unregister(item)
+    }
     this.top.children = undefined
+  }
+
+  /** The names of open files mean what another machine stored: they are in no folder any more, and are read to their end. */
+  setOpenFilesAside(): void {
+    for (const item of itemsOf(this.top)) {
+      if (item.type !== 'file' || item.handles === 0) continue
+      item.isAside = true
+      item.parent = undefined
+    }
   }
 
   /** The folder goes as a whole: what is in it and open is in no folder any more. */

@@ -17,6 +17,8 @@ export interface FileItem extends ItemBase {
   handles: number
   /** When the kernel last had to learn another size of it, in ms since the epoch. */
   sizeChangedAtMs?: number
+  /** True while it is open and its name leads to what another machine stored. */
+  isAside?: boolean
 }
 
 export interface LinkItem extends ItemBase {

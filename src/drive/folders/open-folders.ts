@@ -87,9 +87,8 @@ export class OpenFolders {
   async folderOf(node: FileNode): Promise<OpenFolder> {
     if (node.name !== undefined) this.#deps.entries.resolve(node.name)
     const known = this.#open.get(node.id)
-    if (known !== undefined && !(known.isOutdated && known.folder.openFiles === 0)) {
-      return known.ready()
-    }
+    if (known !== undefined && !this.#mayGiveWay(known)) return known.ready()
+    known?.folder.setOpenFilesAside()
     known?.close()
     const open = new OpenFolder(
       {
@@ -113,6 +112,15 @@ export class OpenFolders {
     return open.ready()
   }
 
+  /**
+   * True when another version is to be shown, and nothing keeps this one: what is written belongs to it, and a kernel with
+   * one inode for a name would cut what is read of it at the size of the new one.
+   */
+  #mayGiveWay({ isOutdated, folder: { openFiles, openReaders } }: OpenFolder): boolean {
+    if (!isOutdated) return false
+    return openFiles === 0 || (openFiles === openReaders && !this.#deps.entries.isOneInodePerName)
+  }
+
   /** As `placeOf`, for what is loaded; undefined where something is to be waited for. */
   placeNow(id: NodeId): Place | undefined {
     const top = this.topNode(id)
@@ -127,9 +135,9 @@ export class OpenFolders {
   #itemNow(id: NodeId): Place | undefined {
     const place = this.#items.get(id)
     if (place === undefined) return undefined
-    const { node, openFiles } = place.open.folder
+    const { node } = place.open.folder
     if (node.name !== undefined) this.#deps.entries.resolve(node.name)
-    return place.open.isOutdated && openFiles === 0 ? undefined : place
+    return this.#mayGiveWay(place.open) ? undefined : place
   }
 
   /** Rejects `not-found` for what is in no folder any more. */
@@ -144,6 +152,16 @@ export class OpenFolders {
     return place
   }
 
+  /** As `placeOf`; rejects `stale` for an open file whose name leads to another version. */
+  async placeToChange(id: NodeId): Promise<Place> {
+    const place = await this.placeOf(id)
+    const { item } = place
+    if (item.type === 'file' && item.isAside === true) {
+      throw new DriveError('stale', 'Another machine has changed this folder.')
+    }
+    return place
+  }
+
   async directory(id: NodeId): Promise<Place<DirectoryItem>> {
     const { open, item } = await this.placeOf(id)
     if (item.type !== 'directory') throw new DriveError('not-a-directory', 'This is a file.')
@@ -151,7 +169,7 @@ export class OpenFolders {
   }
 
   /**
-   * Takes up the version that a folder has now, where no file of it is open. A bridge that knows nodes by their ids
+   * Takes up the version that a folder has now, where nothing keeps the one before. A bridge that knows nodes by their ids
    * may not have looked at the names above a directory.
    */
   async follow(id: NodeId): Promise<void> {
@@ -164,8 +182,9 @@ export class OpenFolders {
     if (this.#open.has(top.id) && this.topNode(top.id) !== undefined) await this.folderOf(top)
   }
 
+  /** Rejects `stale` for one whose name leads to another version: the kernel is to look for that. */
   async file(id: NodeId): Promise<Place<FileItem>> {
-    const { open, item } = await this.placeOf(id)
+    const { open, item } = await this.placeToChange(id)
     if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
     if (item.type === 'symlink') throw new DriveError('invalid', 'This is a link.')
     return { open, item }

@@ -135,6 +135,11 @@ export class Entries {
     this.#askToPart = ask
   }
 
+  /** See `onParting`. */
+  get isOneInodePerName(): boolean {
+    return this.#askToPart !== undefined
+  }
+
   /** The name of a node may mean another version from now on. */
   part(node: FileNode): void {
     node.parting = node.handles.size > 0 ? 'done' : 'no'

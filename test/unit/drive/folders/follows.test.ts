@@ -6,7 +6,10 @@ import { ROOT } from '../../../../src/drive/tree/nodes.ts'
 import { DriveInProcess } from '../../../support/drive-in-process.ts'
 import { TestService } from '../../../support/mounted-drive.ts'
 
-it('a folder that another machine changed shows that once no file of it is open', async () => {
+it.each([
+  ['at once, also while a file of it is read', false],
+  ['once a file of it that is open for writing is closed', true],
+])('a folder that another machine changed shows that %s', async (_, writable) => {
   const dir = mkdtempSync(join(tmpdir(), 'bagfs-follows-'))
   const service = await TestService.start(join(dir, 'service'))
   const home = (state: string) => ({
@@ -33,12 +36,22 @@ it('a folder that another machine changed shows that once no file of it is open'
   await a.drive.sync()
   const b = await DriveInProcess.open(home('b'))
   onTestFinished(() => b.drop())
-  const held = await b.open('F/first')
+  const first = await b.node('F/first')
+  const held = await b.drive.open(first, { writable, truncate: false })
   await put('second')
   await a.drive.sync()
   await b.listing.refreshNow()
-  expect(await b.tree()).toEqual({ 'F/first': 'first' })
+  const before = { 'F/first': 'first' }
+  const after = { ...before, 'F/second': 'second' }
+  expect(await b.tree()).toEqual(writable ? before : after)
   expect(await b.readAll(held)).toBe('first')
+  expect(await b.drive.getAttributes(first)).toMatchObject({ node: first, size: 5 })
+  if (!writable) {
+    await expect(b.drive.open(first, { writable: true, truncate: false })).rejects.toMatchObject({
+      code: 'stale',
+    })
+  }
   await b.drive.release(held)
-  expect(await b.tree()).toEqual({ 'F/first': 'first', 'F/second': 'second' })
+  expect(await b.tree()).toEqual(after)
+  expect(b.drive.knows(first)).toBe(false)
 })
