@@ -20,6 +20,8 @@ export interface DriveSettings {
   readonly listingLagMs: number
   /** How long it usually does at most, in milliseconds. */
   readonly usualLagMs: number
+  /** How many folders are kept open that nothing waits in, and for how long at least since a program used them. */
+  readonly idleFolders: { readonly count: number; readonly keptMs: number }
   readonly uploads: Omit<UploaderSettings, 'listingLagMs' | 'durable'>
 }
 

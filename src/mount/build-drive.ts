@@ -24,7 +24,10 @@ import type { Releases } from './releases.ts'
 const INFLATED_SHARE = 4
 
 /** What no option sets. */
-export interface Tuning extends Pick<DriveSettings, 'holdMs' | 'listingLagMs' | 'uploads'> {
+export interface Tuning extends Pick<
+  DriveSettings,
+  'holdMs' | 'listingLagMs' | 'idleFolders' | 'uploads'
+> {
   /** How long a download goes on after its last reader, in milliseconds. */
   readonly graceMs: number
   /** How often in a row a download that was cut is taken up again. */
@@ -35,6 +38,7 @@ export interface Tuning extends Pick<DriveSettings, 'holdMs' | 'listingLagMs' | 
 export const TUNING: Tuning = {
   holdMs: 60_000,
   listingLagMs: 10 * 60_000,
+  idleFolders: { count: 256, keptMs: 30_000 },
   uploads: { concurrency: 8, retryBaseMs: 1_000, retryMaxMs: 5 * 60_000 },
   graceMs: 5_000,
   resumeTries: 5,
@@ -102,6 +106,7 @@ function driveSettings(settings: BuildSettings, tuning: Tuning): DriveSettings {
     ...{ writeBack, readOnly, description, umask, folderSettleMs },
     holdMs: tuning.holdMs,
     listingLagMs: tuning.listingLagMs,
+    idleFolders: tuning.idleFolders,
     usualLagMs: settings.listingLagMs,
     uploads: tuning.uploads,
     ...(account === undefined ? {} : { account }),

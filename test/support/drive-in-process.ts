@@ -39,6 +39,7 @@ export interface DriveHome {
   readonly dir: string
   readonly writeBack: boolean
   readonly limits?: DriveLimits
+  readonly tuning?: Partial<Tuning>
 }
 
 export interface DriveLimits {
@@ -76,7 +77,7 @@ export class DriveInProcess {
       { ...BASE, service },
       { ...SETTINGS, ...limits, stateDir: dir, writeBack },
       releases,
-      QUICK,
+      { ...QUICK, ...home.tuning },
     )
     await built.drive.start()
     built.drive.uploader.start()

@@ -61,6 +61,8 @@ export class OpenFolder {
   readonly room: FolderRoom
   /** When this took the place of another version of the folder, in ms since the epoch; 0 when it took none. */
   replacedAtMs = 0
+  /** When a program last asked for something in it, in ms since the epoch. */
+  usedAtMs = 0
   readonly #deps: OpenFolderDeps
   readonly #contents: LocalContents
   readonly #salvage: Salvage
@@ -116,6 +118,11 @@ export class OpenFolder {
   /** True once the tree is loaded. */
   get isReady(): boolean {
     return this.#isReady
+  }
+
+  /** True when nothing would be lost with its tree: it is as it is stored, and no file of it is open. */
+  get isIdle(): boolean {
+    return this.#isReady && this.intentId === undefined && this.folder.openFiles === 0
   }
 
   /** The intent that holds the changes of this folder, also while they are being loaded. */

@@ -87,7 +87,10 @@ export class OpenFolders {
   async folderOf(node: FileNode): Promise<OpenFolder> {
     if (node.name !== undefined) this.#deps.entries.resolve(node.name)
     const known = this.#open.get(node.id)
-    if (known !== undefined && !this.#mayGiveWay(known)) return known.ready()
+    if (known !== undefined && !this.#mayGiveWay(known)) {
+      known.usedAtMs = this.#deps.clock.now()
+      return known.ready()
+    }
     known?.folder.setOpenFilesAside()
     known?.close()
     const open = new OpenFolder(
@@ -107,9 +110,23 @@ export class OpenFolders {
       node,
       this.#deps.attributes.of(node),
     )
-    if (known !== undefined) open.replacedAtMs = this.#deps.clock.now()
+    const now = this.#deps.clock.now()
+    open.usedAtMs = now
+    if (known !== undefined) open.replacedAtMs = now
     this.#open.set(node.id, open)
+    this.#closeIdle(now)
     return open.ready()
+  }
+
+  /** Each holds a descriptor of its zip, and its tree: those that were not used for long are opened again when they are. */
+  #closeIdle(nowMs: number): void {
+    const { count, keptMs } = this.#settings.idleFolders
+    for (const [id, open] of this.#open) {
+      if (this.#open.size <= count) return
+      if (!open.isIdle || nowMs - open.usedAtMs < keptMs) continue
+      open.close()
+      this.#open.delete(id)
+    }
   }
 
   /**
@@ -128,6 +145,7 @@ export class OpenFolders {
     if (top.name !== undefined) this.#deps.entries.resolve(top.name)
     const open = this.#open.get(id)
     if (open === undefined || !open.isReady || open.isOutdated) return undefined
+    open.usedAtMs = this.#deps.clock.now()
     return { open, item: open.folder.top }
   }
 
@@ -137,6 +155,7 @@ export class OpenFolders {
     if (place === undefined) return undefined
     const { node } = place.open.folder
     if (node.name !== undefined) this.#deps.entries.resolve(node.name)
+    place.open.usedAtMs = this.#deps.clock.now()
     return this.#mayGiveWay(place.open) ? undefined : place
   }
 
