@@ -1,6 +1,6 @@
 import { withAside } from '../domain/sentences.ts'
 import type { Intent, IntentFailure } from '../intents/intent.ts'
-import { isAnswered, isDone } from '../intents/rules.ts'
+import { bagsToDelete, isAnswered, isDone } from '../intents/rules.ts'
 
 /**
  * The state of an intent in plain words, the same in `status`, `user.bagfs.state`, `bagfs outbox` and
@@ -30,7 +30,10 @@ function stateOfAnswered({ failure }: Intent): string {
 
 /** The service has the content, though what it replaces may not be deleted yet. */
 function stateOfConfirmed(intent: Intent): string {
-  if (isDone(intent) || intent.failure === undefined) return 'stored'
+  if (isDone(intent)) return 'stored'
+  if (intent.failure === undefined) {
+    return bagsToDelete(intent).length === 0 ? 'stored' : 'stored; the old version is being deleted'
+  }
   return `stored; the old version is still there: ${describeFailed(intent.failure)}`
 }
 

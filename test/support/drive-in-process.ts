@@ -2,6 +2,7 @@ import { buildDrive, TUNING, type BuiltDrive, type Tuning } from '../../src/moun
 import { deadlinesOf } from '../../src/mount/open-service.ts'
 import { Releases } from '../../src/mount/releases.ts'
 import { systemClock } from '../../src/domain/clock.ts'
+import { isDriveError } from '../../src/domain/errors.ts'
 import type { HandleId, NodeId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
 import type { Drive } from '../../src/drive/drive.ts'
@@ -111,6 +112,24 @@ export class DriveInProcess {
 
   async open(path: string, truncate = false): Promise<HandleId> {
     return this.drive.open(await this.node(path), { writable: truncate, truncate })
+  }
+
+  /** Makes a file of this content, or replaces what it has; closed when this resolves. */
+  async write(path: string, content: string): Promise<void> {
+    const { parent, name } = await this.parent(path)
+    const known = await this.drive.lookup(parent, name).catch((error: unknown) => {
+      if (!isDriveError(error, 'not-found')) throw error
+    })
+    const handle =
+      known === undefined
+        ? (await this.drive.create(parent, name, 0o644)).handle
+        : await this.drive.open(known.node, { writable: true, truncate: true })
+    try {
+      if (content !== '') await this.drive.write(handle, Buffer.from(content), 0)
+      await this.drive.flush(handle)
+    } finally {
+      await this.drive.release(handle)
+    }
   }
 
   async readAll(handle: HandleId): Promise<string> {

@@ -1,23 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
-import { DriveInProcess } from '../../support/drive-in-process.ts'
-import { TestService } from '../../support/mounted-drive.ts'
+import { AccountInProcess } from '../../support/account-in-process.ts'
 
 it('a file that becomes a backup in the moment its upload begins is one file after a kill', async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'bagfs-renamed-while-sent-'))
-  const service = await TestService.start(join(dir, 'service'))
-  const { proxy, token } = service
-  const home = { url: proxy.url, token, dir: join(dir, 'state'), writeBack: true }
-  let user = await DriveInProcess.open(home)
-  onTestFinished(async () => {
-    await user.drop()
-    await service.close()
-    rmSync(dir, { recursive: true, force: true })
-  })
+  const account = await AccountInProcess.start()
+  const { proxy } = account.service
+  let user = await account.open()
   const asked = deferred()
   const mayAnswer = deferred()
   const before = (): Promise<void> => {
@@ -29,20 +18,17 @@ it('a file that becomes a backup in the moment its upload begins is one file aft
   const arrived = deferred()
   const at = { moment: 'answered', act: arrived.resolve } as const
   proxy.add({ match: { method: 'POST' }, times: 1, fault: { at } })
-  const { handle } = await user.drive.create(ROOT, 'a', 0o644)
-  await user.drive.write(handle, Buffer.from('content'), 0)
-  await user.drive.flush(handle)
-  await user.drive.release(handle)
+  await user.write('a', 'content')
   await asked.promise
   await user.drive.rename(ROOT, 'a', ROOT, 'a~')
   mayAnswer.resolve()
   await arrived.promise
   await user.drop()
-  user = await DriveInProcess.open(home)
+  user = await account.open()
   await user.listing.refreshNow()
   expect(await user.tree()).toEqual({ 'a~': 'content' })
   await user.drive.rename(ROOT, 'a~', ROOT, 'b')
   await user.drain()
   expect(await user.tree()).toEqual({ b: 'content' })
-  expect(await service.contents()).toEqual({ b: 'content' })
+  expect(await account.service.contents()).toEqual({ b: 'content' })
 })

@@ -27,6 +27,11 @@ describe('the state of a change in plain words', () => {
     [put(1, 'a', { phase: 'held' }), undefined, 'held: a step of a save'],
     [put(1, 'a', { phase: 'confirmed' }), undefined, 'stored'],
     [
+      put(1, 'a', { phase: 'confirmed', replaces: [bag(2)] }),
+      undefined,
+      'stored; the old version is being deleted',
+    ],
+    [
       put(1, 'a', { phase: 'confirmed', failure }),
       undefined,
       'stored; the old version is still there: failed: No such files here (waits for you)',

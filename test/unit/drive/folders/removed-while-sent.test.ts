@@ -1,11 +1,21 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { deferred } from '../../../../src/domain/deferred.ts'
 import { ROOT } from '../../../../src/drive/tree/nodes.ts'
-import { DriveInProcess } from '../../../support/drive-in-process.ts'
-import { TestService } from '../../../support/mounted-drive.ts'
+import { AccountInProcess } from '../../../support/account-in-process.ts'
+import type { DriveInProcess } from '../../../support/drive-in-process.ts'
+import type { Fault } from '../../../support/fault-proxy.ts'
+
+/** Keeps the next upload from the service; `asked` resolves when the drive has begun it. */
+function holdUpload({ service }: AccountInProcess, more: Fault = {}) {
+  const asked = deferred()
+  const mayGoOn = deferred()
+  const before = (): Promise<void> => {
+    asked.resolve()
+    return mayGoOn.promise
+  }
+  service.proxy.add({ match: { method: 'POST' }, times: 1, fault: { before, ...more } })
+  return { asked: asked.promise, letGo: mayGoOn.resolve }
+}
 
 const NEW = 'its zip'
 const RENAMED = 'its new name'
@@ -20,53 +30,59 @@ it.each([
 ])(
   'a folder that is emptied and removed while %s is sent stays removed, when the drive %s',
   async (what, how) => {
-    const dir = mkdtempSync(join(tmpdir(), 'bagfs-removed-while-sent-'))
-    const service = await TestService.start(join(dir, 'service'))
-    const { proxy, token } = service
-    const home = { url: proxy.url, token, dir: join(dir, 'state'), writeBack: true }
-    let user = await DriveInProcess.open(home)
-    onTestFinished(async () => {
-      await user.drop()
-      await service.close()
-      rmSync(dir, { recursive: true, force: true })
-    })
+    const account = await AccountInProcess.start()
+    let user = await account.open()
     await user.drive.makeDirectory(ROOT, 'F', 0o755)
-    const { handle } = await user.drive.create(await user.node('F'), 'x', 0o644)
-    await user.drive.flush(handle)
-    await user.drive.release(handle)
+    await user.write('F/x', '')
     if (what === RENAMED) await user.drive.sync()
-    const asked = deferred()
-    const mayGoOn = deferred()
-    const before = (): Promise<void> => {
-      asked.resolve()
-      return mayGoOn.promise
-    }
     const answered = deferred()
     const at = { moment: 'answered', act: answered.resolve } as const
-    const isKilled = how === IS_KILLED
-    proxy.add({ match: { method: 'POST' }, times: 1, fault: { before, ...(isKilled && { at }) } })
+    const upload = holdUpload(account, how === IS_KILLED ? { at } : {})
     if (what === RENAMED) await user.drive.rename(ROOT, 'F', ROOT, 'G')
     const sent = user.drive.sync().catch(() => undefined)
-    await asked.promise
+    await upload.asked
     const name = what === RENAMED ? 'G' : 'F'
     await user.drive.unlink(await user.node(name), 'x')
     await user.drive.removeDirectory(ROOT, name)
-    mayGoOn.resolve()
-    if (isKilled) {
+    upload.letGo()
+    if (how === IS_KILLED) {
       await answered.promise
       await user.drop()
-      user = await DriveInProcess.open(home)
+      user = await account.open()
     }
     await sent
     await user.drain()
     expect(await user.tree()).toEqual({})
     expect(user.outbox.intents().filter(({ phase }) => phase === 'local')).toEqual([])
     await user.drop()
-    user = await DriveInProcess.open(home)
+    user = await account.open()
     expect(await user.tree()).toEqual({})
-    expect(await service.contents()).toEqual({})
+    expect(await account.service.contents()).toEqual({})
   },
 )
+
+/** Renames the stored folder F to G, empties it, and does `task` when the outbox says that the service has it as G. */
+async function onceConfirmed(
+  account: AccountInProcess,
+  user: DriveInProcess,
+  task: () => Promise<void>,
+): Promise<void> {
+  const upload = holdUpload(account)
+  const renamed = user.drive.rename(ROOT, 'F', ROOT, 'G')
+  await upload.asked
+  await user.drive.unlink(await user.node('G'), 'x')
+  const done = new Promise<void>((resolve, reject) => {
+    const end = user.outbox.onChange(() => {
+      const put = user.outbox.intents().find(({ name, kind }) => name === 'G' && kind === 'put')
+      if (put?.phase !== 'confirmed') return
+      end()
+      task().then(resolve, reject)
+    })
+  })
+  upload.letGo()
+  await done
+  await renamed
+}
 
 describe.each([
   ['through', false],
@@ -74,75 +90,28 @@ describe.each([
 ])(
   'a folder whose new name is stored in the moment that it is emptied (mode %s)',
   (_, writeBack) => {
-    let dir: string
-    let service: TestService
-    let user: DriveInProcess
-    const home = () => ({
-      url: service.proxy.url,
-      token: service.token,
-      dir: join(dir, 'state'),
-      writeBack,
-    })
-    beforeEach(async () => {
-      dir = mkdtempSync(join(tmpdir(), 'bagfs-removed-while-sent-'))
-      service = await TestService.start(join(dir, 'service'))
-      user = await DriveInProcess.open(home())
-    })
-    afterEach(async () => {
-      await user.drop()
-      await service.close()
-      rmSync(dir, { recursive: true, force: true })
-    })
-
-    const write = async (path: string): Promise<void> => {
-      const { parent, name } = await user.parent(path)
-      const { handle } = await user.drive.create(parent, name, 0o644)
-      await user.drive.flush(handle)
-      await user.drive.release(handle)
-    }
-
-    /** Does it when the outbox says that the service has the folder under its new name. */
-    const onceConfirmed = async (task: () => Promise<void>): Promise<void> => {
-      const { proxy } = service
-      const asked = deferred()
-      const mayGoOn = deferred()
-      const before = (): Promise<void> => {
-        asked.resolve()
-        return mayGoOn.promise
-      }
-      proxy.add({ match: { method: 'POST' }, times: 1, fault: { before } })
-      const renamed = user.drive.rename(ROOT, 'F', ROOT, 'G')
-      await asked.promise
-      await user.drive.unlink(await user.node('G'), 'x')
-      const done = new Promise<void>((resolve, reject) => {
-        const end = user.outbox.onChange(() => {
-          const put = user.outbox.intents().find(({ name, kind }) => name === 'G' && kind === 'put')
-          if (put?.phase !== 'confirmed') return
-          end()
-          task().then(resolve, reject)
-        })
-      })
-      mayGoOn.resolve()
-      await done
-      await renamed
-    }
-
     it.each([
-      ['removed', () => user.drive.removeDirectory(ROOT, 'G'), {}],
-      ['replaced', () => user.drive.rename(ROOT, 'H', ROOT, 'G'), { 'G/y': '' }],
-    ])('stays %s', async (_done, task, left) => {
+      ['removed', {}],
+      ['replaced', { 'G/y': '' }],
+    ])('stays %s', async (done, left) => {
+      const account = await AccountInProcess.start()
+      let user = await account.open({ writeBack })
       await user.drive.makeDirectory(ROOT, 'F', 0o755)
-      await write('F/x')
-      if ('G/y' in left) {
+      await user.write('F/x', '')
+      if (done === 'replaced') {
         await user.drive.makeDirectory(ROOT, 'H', 0o755)
-        await write('H/y')
+        await user.write('H/y', '')
       }
       await user.drive.sync()
-      await onceConfirmed(task)
+      await onceConfirmed(account, user, () =>
+        done === 'removed'
+          ? user.drive.removeDirectory(ROOT, 'G')
+          : user.drive.rename(ROOT, 'H', ROOT, 'G'),
+      )
       await user.drain()
       expect(await user.tree()).toEqual(left)
       await user.drop()
-      user = await DriveInProcess.open(home())
+      user = await account.open({ writeBack })
       expect(await user.tree()).toEqual(left)
     })
   },
