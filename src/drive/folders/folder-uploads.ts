@@ -30,13 +30,13 @@ export class FolderUploads implements FolderPort {
   /** Packs the folder of an intent for the uploader; undefined when there is nothing to send. */
   async pack(put: PutIntent, path: string, options: PackOptions) {
     const open = await this.#folderOfIntent(put)
-    return open.pack(path, options)
+    return open.rounds.pack(path, options)
   }
 
   async committed(put: PutIntent, bagId: BagId): Promise<boolean> {
     const open = await this.#loadedFor(put.id)
     if (open === undefined) return this.#goesOnUnopened(put)
-    const goesOn = await open.committed(put, bagId)
+    const goesOn = await open.rounds.committed(put, bagId)
     this.#deps.entries.resolve(open.folder.node.name ?? '')
     return goesOn
   }

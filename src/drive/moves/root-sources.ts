@@ -124,7 +124,7 @@ export class RootFolderSource extends ItemSource {
   /** Its bag goes as a whole, with all of it that was not read. What is gone already is not lost by that. */
   override async copyTo(dir: string): Promise<void> {
     try {
-      await this.folder.confirmBase()
+      await this.folder.rounds.confirmBase()
     } catch (error) {
       if (!isDriveError(error, 'gone')) throw error
     }
