@@ -4,12 +4,12 @@ import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Download } from '../service/storage-service.ts'
 import { BagFile } from './bag-file.ts'
-import { Belief, COMPARED_BYTES, mayBeNoContent } from './belief.ts'
-import type { AnswerHead, KnownLengths } from './belief.ts'
+import { Agreement } from './agreement.ts'
+import { BagKnowledge, type BagKnowledgeDeps } from './bag-knowledge.ts'
+import { Belief, COMPARED_BYTES, type AnswerHead } from './belief.ts'
 import type { CacheLayout } from './cache-layout.ts'
 import type { CacheSpace } from './cache-space.ts'
 import { ContentHash } from './content-hash.ts'
-import type { FactsAccess } from '../domain/record.ts'
 
 /** Present ranges are written down after this many new bytes, but not more often than every 2 s. */
 const SAVE_EVERY_BYTES = 16 * 1024 * 1024
@@ -24,12 +24,9 @@ export interface BackgroundWork {
   ready(): Promise<void>
 }
 
-export interface ContentDependencies {
+export interface ContentDependencies extends BagKnowledgeDeps {
   readonly log: Logger
   readonly clock: Clock
-  readonly facts: FactsAccess
-  /** Sizes in bytes that the listing tells of a bag, one for each of its records that has any. */
-  readonly listedSizes: (bagId: BagId) => readonly number[]
   readonly layout: CacheLayout
   readonly space: CacheSpace
   readonly background: BackgroundWork
@@ -53,17 +50,15 @@ export interface ContentEvents {
  */
 export class BagContent {
   readonly bagId: BagId
+  readonly known: BagKnowledge
   readonly #key: string
   readonly #events: ContentEvents
   readonly #dependencies: ContentDependencies
   /** Files whose descriptors readers may still hold. */
   readonly #superseded: BagFile[] = []
-  readonly #belief = new Belief(() => this.#knownLengths())
+  readonly #belief = new Belief(() => this.known.lengths)
+  readonly #agreement = new Agreement()
   #file: BagFile
-  /**
-   * What is here may turn out, at its end, to be no content: no reader is given any of it before.
-   */
-  #isHeld = false
   #hash = new ContentHash()
   #generation = 0
   #isComplete: boolean
@@ -72,7 +67,6 @@ export class BagContent {
   #storing: Promise<void> = Promise.resolve()
   #mismatches = 0
   #restarts = 0
-  #etagsDiffer = false
   #savedBytes: number
   #savedAtMs = 0
 
@@ -83,6 +77,7 @@ export class BagContent {
     dependencies: ContentDependencies,
   ) {
     this.bagId = found.file.bagId
+    this.known = new BagKnowledge(dependencies, found.file.bagId)
     this.#key = found.key
     this.#file = found.file
     this.#isComplete = found.isComplete
@@ -110,7 +105,7 @@ export class BagContent {
 
   /** True length, as far as it is known without asking. */
   get length(): number | undefined {
-    return this.#file.total ?? this.#dependencies.facts.get(this.bagId)?.length
+    return this.#file.total ?? this.known.length
   }
 
   /** True when all that is here came once, with a length that nothing else tells. */
@@ -119,19 +114,12 @@ export class BagContent {
   }
 
   #isWithheld(takesDoubts: boolean): boolean {
-    return (this.#isHeld && !this.#isComplete) || (this.isInDoubt && !takesDoubts)
-  }
-
-  /** True when the position is certainly inside the content, going by the listing. */
-  isListed(position: number): boolean {
-    const listed = this.#dependencies.listedSizes(this.bagId)
-    return listed.length > 0 && position < Math.min(...listed)
+    return (this.#agreement.isHeld && !this.#isComplete) || (this.isInDoubt && !takesDoubts)
   }
 
   /** True when no length is known that would end the content past `position`. */
   isEndless(position: number): boolean {
-    const listed = this.#dependencies.listedSizes(this.bagId)
-    return this.length === undefined && position >= Math.max(0, ...listed)
+    return this.length === undefined && this.known.isPast(position)
   }
 
   /** How many of the bytes asked for can be given now: all, or those up to the end; or undefined. */
@@ -155,16 +143,9 @@ export class BagContent {
     const file = this.#file
     const { totalLength } = head
     const isDoubtful = totalLength !== file.total && this.#belief.doubts(head)
-    if (differ(file.total, totalLength)) {
-      throw this.distrust(`it was ${String(file.total)} bytes long and is ${String(totalLength)}`)
-    }
-    if (!this.#etagsDiffer && differ(strong(file.etag), strong(head.etag))) {
-      // Once. A service whose ETags change with every answer says nothing by them.
-      this.#etagsDiffer = true
-      throw this.distrust(`its ETag was ${String(file.etag)} and is ${String(head.etag)}`)
-    }
-    this.#hold(head)
-    if (!isDoubtful) this.#believe(totalLength ?? this.#knownLengths().uploadedLength)
+    const why = this.#agreement.contradictionOf(head, file)
+    if (why !== undefined) throw this.distrust(why)
+    if (!isDoubtful) this.#believe(totalLength ?? this.known.lengths.uploadedLength)
     file.etag = head.etag ?? file.etag
     return isDoubtful
   }
@@ -178,14 +159,6 @@ export class BagContent {
     this.#file.total = length
   }
 
-  /** What may be no content does not mix with what is. */
-  #hold(head: Download): void {
-    const isHeld = head.totalLength === undefined && mayBeNoContent(head)
-    const isMixed = isHeld !== this.#isHeld && this.#file.ranges.covered > 0
-    this.#isHeld = isHeld
-    if (isMixed) throw this.distrust('answers of different kinds came for it')
-  }
-
   /** A body came whose length was in doubt, or not told; throws when it is not to be believed, or not yet. */
   bodyCame(length: number, head: AnswerHead): void {
     if (length < this.#file.ranges.end) {
@@ -195,7 +168,7 @@ export class BagContent {
       if (!this.#belief.cameWhole(length, head)) throw this.#belief.doubtOf(length)
       this.#believe(length)
     } catch (error) {
-      if (this.#isHeld) this.dropExcept(0, 0)
+      if (this.#agreement.isHeld) this.dropExcept(0, 0)
       throw error
     }
   }
@@ -203,14 +176,14 @@ export class BagContent {
   /** `chunks` are in the file from `position` on. */
   landed(chunks: readonly Uint8Array[], position: number): void {
     // Costs more than half of the speed of a fast line, so only where there is a sum to compare.
-    if (this.#expectedSum !== undefined) this.#hash.take(chunks, position)
+    if (this.known.sha256 !== undefined) this.#hash.take(chunks, position)
     this.#saveNowAndThen()
   }
 
   /** When all bytes are here: checks them where there is something to compare with. */
   check(): void {
     if (!this.#file.isWhole || this.#isComplete || this.isChecking) return
-    const expected = this.#expectedSum
+    const expected = this.known.sha256
     if (expected === undefined) {
       this.#becomeComplete()
       return
@@ -312,7 +285,7 @@ export class BagContent {
   async isAsKnown(): Promise<boolean> {
     await this.#storing
     const file = this.#file
-    const expected = this.#expectedSum
+    const expected = this.known.sha256
     if (!this.#isComplete || expected === undefined) return false
     const sum = await new ContentHash().finish(file)
     if (sum === expected) return true
@@ -321,22 +294,6 @@ export class BagContent {
       this.#mismatched(expected, sum)
     }
     return false
-  }
-
-  #knownLengths(): KnownLengths {
-    const { facts, listedSizes } = this.#dependencies
-    const { length, sha256 } = facts.get(this.bagId) ?? {}
-    const listed = listedSizes(this.bagId)
-    // With a sum, the content was written here.
-    if (sha256 !== undefined) return { uploadedLength: length, possibleLengths: listed }
-    return {
-      uploadedLength: undefined,
-      possibleLengths: length === undefined ? listed : [...listed, length],
-    }
-  }
-
-  get #expectedSum(): string | undefined {
-    return this.#dependencies.facts.get(this.bagId)?.sha256
   }
 
   async #compare(file: BagFile, expected: string): Promise<void> {
@@ -352,21 +309,12 @@ export class BagContent {
     }
   }
 
-  /** What is certain stays so when the listing has the bag no more. */
-  #learn(length: number): void {
-    const { facts, listedSizes } = this.#dependencies
-    const known = facts.get(this.bagId)
-    const isCertain = listedSizes(this.bagId).includes(length)
-    if (known?.length === length && (known.isCertain === true || !isCertain)) return
-    facts.learn(this.bagId, { length, isCertain })
-  }
-
   #becomeComplete(): void {
     const { total } = this.#file
     this.#isComplete = true
     this.#mismatches = 0
     this.#restarts = 0
-    if (total !== undefined) this.#learn(total)
+    if (total !== undefined) this.known.learn(total)
     this.#storing = this.#store(this.#file)
     this.#events.stateChanged()
   }
@@ -448,13 +396,4 @@ export class BagContent {
   #warn(error: unknown, message: string): void {
     this.#dependencies.log.warn({ bagId: this.bagId, err: error }, message)
   }
-}
-
-function differ<Value>(here: Value | undefined, there: Value | undefined): boolean {
-  return here !== undefined && there !== undefined && here !== there
-}
-
-/** An ETag that stands for the very bytes; a weak one may change while they do not. */
-function strong(etag: string | undefined): string | undefined {
-  return etag?.startsWith('W/') === true ? undefined : etag
 }

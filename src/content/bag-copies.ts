@@ -26,7 +26,7 @@ export interface ContentSum {
   readonly sha256: string
 }
 
-type CopyDependencies = Pick<BagDependencies, 'service' | 'facts' | 'listedSizes' | 'clock'> & {
+type CopyDependencies = Pick<BagDependencies, 'service' | 'facts' | 'clock'> & {
   readonly readDispatcher: ReadDispatcher
 }
 
@@ -77,7 +77,7 @@ export class BagCopies {
   async #checkCopy(bag: Bag, path: string, options: CopyOptions): Promise<number> {
     const { size: length } = await lstat(path)
     options.onProgress?.(length)
-    if (this.#isTold(bag, length)) return length
+    if (bag.known.isTold(length)) return length
     const sha256 = await sha256OfFile(path, options.signal)
     await this.#compare(bag, { length, sha256 }, options.signal)
     return length
@@ -88,25 +88,13 @@ export class BagCopies {
    * twice the same, or has the sum of what was written here. Rejects when it did not.
    */
   async confirm(bag: Bag, options: CopyOptions): Promise<void> {
-    const sha256 = this.#deps.facts.get(bag.bagId)?.sha256
+    const { sha256 } = bag.known
     // What is complete was compared with the sum when it came; parts of it were not.
-    const isKnown = sha256 === undefined ? this.#isTold(bag, bag.length) : bag.isComplete
-    if (isKnown || this.#isListed(bag, bag.length)) return
+    const isKnown = sha256 === undefined ? bag.known.isTold(bag.length) : bag.isComplete
+    if (isKnown || bag.known.isListed(bag.length)) return
     const sum = await this.sumOf(bag, options)
     if (sha256 === undefined) await this.#compare(bag, sum, options.signal)
     else if (sum.sha256 !== sha256) throw bag.contradicted()
-  }
-
-  /** True when something else than the content itself tells its length. */
-  #isTold(bag: Bag, length: number | undefined): boolean {
-    const known = this.#deps.facts.get(bag.bagId)
-    if (known?.sha256 !== undefined) return true
-    const isCertain = known?.isCertain === true && known.length === length
-    return (length !== undefined && isCertain) || this.#isListed(bag, length)
-  }
-
-  #isListed({ bagId }: Bag, length: number | undefined): boolean {
-    return length !== undefined && this.#deps.listedSizes(bagId).includes(length)
   }
 
   /** Asks for the content once more; rejects when that is not the same. */

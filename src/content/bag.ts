@@ -3,6 +3,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { Download } from '../service/storage-service.ts'
 import { BagContent } from './bag-content.ts'
 import type { ContentDependencies, ContentEvents } from './bag-content.ts'
+import type { BagKnowledge } from './bag-knowledge.ts'
 import type { BagFile } from './bag-file.ts'
 import type { BagStream, StreamDependencies } from './bag-stream.ts'
 import { BagStreams } from './bag-streams.ts'
@@ -84,6 +85,11 @@ export class Bag {
   /** True length of the content, as far as it is known without asking. */
   get length(): number | undefined {
     return this.#content.length
+  }
+
+  /** What is known of it beside its bytes. */
+  get known(): BagKnowledge {
+    return this.#content.known
   }
 
   /** True when what is here came once, and nothing else tells that it is content. */
@@ -328,7 +334,7 @@ export class Bag {
     }
     return {
       mayStartAt: (position) =>
-        this.#headSeen || this.length !== undefined || this.#content.isListed(position),
+        this.#headSeen || this.length !== undefined || this.#content.known.isInside(position),
       land: () => new Landing(landing),
       streamEnded: (stream, error) => {
         if (error !== undefined) this.#streamFailed(stream, error)
