@@ -15,13 +15,15 @@ const twice = [...places].filter(([, paths]) => paths.length > 1)
 for (const [name, paths] of twice) console.error(`${name} is defined in ${paths.join(' and ')}`)
 process.exitCode = twice.length > 0 ? 1 : 0
 
-function namesIn(source) {
-  return source.statements.flatMap((statement) =>
-    ts.isInterfaceDeclaration(statement) ||
-    ts.isTypeAliasDeclaration(statement) ||
-    ts.isClassDeclaration(statement) ||
-    ts.isEnumDeclaration(statement)
-      ? [statement.name?.text ?? '']
-      : [],
-  )
+function namesIn(node) {
+  const isType =
+    ts.isInterfaceDeclaration(node) ||
+    ts.isTypeAliasDeclaration(node) ||
+    ts.isClassDeclaration(node) ||
+    ts.isEnumDeclaration(node)
+  const inside = []
+  ts.forEachChild(node, (child) => {
+    inside.push(...namesIn(child))
+  })
+  return isType && node.name !== undefined ? [node.name.text, ...inside] : inside
 }

@@ -8,22 +8,34 @@ const expect = { poll: { timeout: 120_000 } }
  * A shell that a test starts runs no start-up file of whoever runs the tests. Bash takes the socket that Node gives it
  * as input for a login from afar, and reads ~/.bashrc, unless another shell has started it.
  */
-const env = { BASH_ENV: '', SHLVL: '1' }
+const withoutShellStart = { BASH_ENV: '', SHLVL: '1' }
+
+/** The profiles of whoever runs the tests must not lead a test to an account of theirs. */
+const env = { ...withoutShellStart, XDG_CONFIG_HOME: '/nonexistent' }
 
 /** Three files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */
 const threeAtATime = { maxWorkers: 3 }
+
+/**
+ * Files follow each other in a process, with the modules that it has loaded: to load the service, its libraries and
+ * vitest itself for each of 180 files takes minutes of the processors. No module keeps a state, and no test replaces one.
+ */
+const isolate = false
 
 /** What takes minutes; without figures of an earlier run, vitest would begin with the largest files. */
 const LONGEST = [
   'mount/crash',
   'model/drive',
   'mount/two-drives',
-  'mount/replacing',
-  'unit/drive/hostile',
-  'mount/two-machines',
-  'mount/status',
-  'mount/folder-base-gone',
   'mount/service-crash',
+  'mount/folder-crash',
+  'unit/drive/hostile',
+  'mount/status',
+  'mount/leaving',
+  'mount/programs',
+  'mount/two-machines',
+  'mount/faults',
+  'mount/folder-moves',
 ]
 
 /** The longest files first, so that all workers end at about the same time. */
@@ -46,6 +58,7 @@ export default defineConfig({
           name: 'unit',
           expect,
           env,
+          isolate,
           ...threeAtATime,
           include: ['test/unit/**/*.test.ts'],
           setupFiles: ['test/support/properties.ts'],
@@ -57,6 +70,7 @@ export default defineConfig({
           name: 'model',
           expect,
           env,
+          isolate,
           ...threeAtATime,
           include: ['test/model/**/*.test.ts'],
         },
@@ -66,6 +80,7 @@ export default defineConfig({
           name: 'mount',
           expect,
           env,
+          isolate,
           ...threeAtATime,
           include: ['test/mount/**/*.test.ts'],
           testTimeout: 1_200_000,

@@ -101,7 +101,7 @@ function stat(mode: number, size: number): Fuse.Stat {
   return { mode, uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, ...counts, ...times }
 }
 
-const operations: Partial<Fuse.Operations> = {
+const operations: Partial<Fuse.PathHandlers> = {
   getattr: (path, reply) => {
     const entry = entries.get(path)
     if (entry !== undefined) reply(0, stat(fsConstants.S_IFREG | 0o644, entry.size))

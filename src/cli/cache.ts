@@ -1,4 +1,4 @@
-import type { Command } from '@commander-js/extra-typings'
+import { Argument, type Command } from '@commander-js/extra-typings'
 import type { WireReport } from '../control/protocol.ts'
 import { DriveError } from '../domain/errors.ts'
 import { withCache, type CacheAccess } from './cache-access.ts'
@@ -11,26 +11,21 @@ import {
   type PlaceFlags,
 } from './drive-places.ts'
 import { createStderrLogger } from './logging.ts'
-import type { Output } from './output.ts'
 import { describeCache } from '../mount/status-words.ts'
 
 const VERBS = ['stats', 'verify', 'clear'] as const
 
 /** Adds `bagfs cache`. */
-export function addCache(program: Command, { output }: CommandContext): void {
+export function addCache(program: Command, context: CommandContext): void {
   program
     .command('cache')
     .description('tell about, check or empty the content that is kept on this machine')
-    .argument('<what>', VERBS.join(', '))
+    .addArgument(new Argument('<what>', 'what to do').choices(VERBS))
     .argument('[mountpoint]', 'the drive that is mounted there (default: all)')
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--json', 'print JSON')
-    .action(async (what, mountpoint, { json, ...flags }) => {
-      const verb = VERBS.find((each) => each === what)
-      if (verb === undefined) {
-        throw new DriveError('usage', `"${what}" is none of ${VERBS.join(', ')}.`)
-      }
+    .action(async (verb, mountpoint, { json, ...flags }) => {
       if (mountpoint !== undefined && Object.keys(flags).length > 0) {
         throw new DriveError(
           'usage',
@@ -38,7 +33,8 @@ export function addCache(program: Command, { output }: CommandContext): void {
         )
       }
       const places = mountpoint === undefined ? flags : { mountpoint }
-      const results = await forEachCache(output, places, DO[verb])
+      const { output } = context
+      const results = await forEachCache(context, places, DO[verb])
       if (json === true) output.json(results.map(({ place, value }) => ({ place, ...value })))
       else for (const { place, text } of results) output.line(`${place}: ${text}`)
       if (results.some(({ failed }) => failed === true)) process.exitCode = 1
@@ -83,12 +79,12 @@ function describeReport({ good, unknown, bad, unreadable }: WireReport): string 
 }
 
 async function forEachCache(
-  output: Output,
+  { output, environment }: CommandContext,
   flags: PlaceFlags,
   task: (cache: CacheAccess) => Promise<Done>,
 ): Promise<readonly (Done & { readonly place: string })[]> {
   const log = createStderrLogger(output)
-  const places = await findPlaces(flags)
+  const places = await findPlaces(environment, flags)
   if (places.length === 0) output.note('There is no cache yet: nothing was ever mounted.')
   const results = []
   for (const place of places) {

@@ -3,7 +3,8 @@ import type { RunningDrive } from '../control/registry.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { listItems, type OutboxItem } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
-import { describeItem, isOwed, summariseOutbox } from '../mount/status-words.ts'
+import { isOwed } from '../control/status.ts'
+import { describeItem, summariseOutbox } from '../mount/status-words.ts'
 
 /** What a drive left whose process ended otherwise than by leaving. */
 export interface DeadDrive {

@@ -64,10 +64,13 @@ async function planDemo(
 ): Promise<MountJob> {
   const madeMountpoint = await makeMountpoint(mountpoint)
   try {
+    // Of no profile: a trial is the same for everybody.
     return await planMount(context, mountpoint, {
-      local: join(demoDir, 'data'),
-      stateDir: join(demoDir, 'state'),
-      logLevel: 'warn',
+      options: {
+        local: join(demoDir, 'data'),
+        stateDir: join(demoDir, 'state'),
+        logLevel: 'warn',
+      },
     })
   } catch (error) {
     if (madeMountpoint) await removeMountpoint(mountpoint)

@@ -1,6 +1,6 @@
 import type { Command } from '@commander-js/extra-typings'
 import { formatSize } from '../config/sizes.ts'
-import { tokenFileOption, urlOption, withAccount } from './account.ts'
+import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
 import type { CommandContext } from './context.ts'
 
 export function addDf(program: Command, context: CommandContext): void {
@@ -10,6 +10,7 @@ export function addDf(program: Command, context: CommandContext): void {
     .option('--json', 'as JSON, in bytes')
     .addOption(urlOption())
     .addOption(tokenFileOption())
+    .addOption(profileOption())
     .action((flags) =>
       withAccount(context, flags, async ({ service, signal }) => {
         const { uid, capacity, spaceLeft } = await service.getAccount({ signal })
@@ -20,14 +21,14 @@ export function addDf(program: Command, context: CommandContext): void {
         }
         context.output.line(`account   ${uid}`)
         context.output.line(`capacity  ${formatSize(capacity)}`)
-        context.output.line(`used      ${formatSize(used)} (${percentOf(used, capacity)})`)
+        context.output.line(`used      ${formatSize(used)} (${shareOf(used, capacity)})`)
         context.output.line(`left      ${formatSize(spaceLeft)}`)
       }),
     )
 }
 
 /** A little of much is not told as a whole percent of it. */
-function percentOf(used: number, capacity: number): string {
+function shareOf(used: number, capacity: number): string {
   const percent = capacity > 0 ? (used / capacity) * 100 : 100
   return percent > 0 && percent < 1 ? 'under 1 %' : `${Math.ceil(percent)} %`
 }

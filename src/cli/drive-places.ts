@@ -1,13 +1,14 @@
 import { readlink, realpath, readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
-import { findDefaultPaths } from '../config/paths.ts'
+import type { Environment } from '../config/env.ts'
 import { findRuntimeDir } from '../config/runtime-dir.ts'
 import { askStatus } from '../control/client.ts'
 import type { DriveStatus } from '../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { findMount } from '../disk/find-mount.ts'
+import { knownStateDirs } from './drive-dirs.ts'
 
 /** A drive that answers. */
 export interface LiveDrive extends RunningDrive {
@@ -59,6 +60,18 @@ export async function findLiveDrive(path: string): Promise<LiveDrive> {
   return live
 }
 
+/** The drive that is mounted at a path, or the only one; rejects `usage` when that is none. */
+export async function findOneDrive(path: string | undefined): Promise<LiveDrive> {
+  if (path !== undefined) return findLiveDrive(path)
+  const [first, ...others] = await findLiveDrives()
+  if (first === undefined) throw new DriveError('usage', 'No drive is mounted.')
+  if (others.length === 0) return first
+  const all = [first, ...others].map(({ mountpoint }) => mountpoint).join(', ')
+  throw new DriveError('usage', `Which drive? Several are mounted: ${all}`, {
+    hint: 'Name its mountpoint.',
+  })
+}
+
 export function noDrive(mountpoint: string): DriveError {
   return new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`)
 }
@@ -70,17 +83,25 @@ async function asLive(drive: RunningDrive): Promise<LiveDrive | undefined> {
 
 /**
  * All accounts that flags mean: one mounted drive, or those of a state directory. Without flags,
- * those of the default state directory and every drive that is mounted.
+ * those of every state directory that is known and every drive that is mounted.
  */
-export async function findPlaces(flags: PlaceFlags): Promise<readonly DrivePlace[]> {
+export async function findPlaces(
+  environment: Environment,
+  flags: PlaceFlags,
+): Promise<readonly DrivePlace[]> {
   if (flags.mountpoint !== undefined) {
     return [{ kind: 'live', drive: await findLiveDrive(flags.mountpoint) }]
   }
-  const live = await findLiveDrives()
-  const root = resolve(flags.stateDir ?? findDefaultPaths().stateDir)
-  const idle = await accountDirs(root, { mustExist: flags.stateDir !== undefined })
-  const isHere = ({ stateDir }: LiveDrive): boolean =>
-    flags.stateDir === undefined || (stateDir !== undefined && dirname(stateDir) === root)
+  const { live, dead } = await findDrives()
+  const { stateDir: wanted } = flags
+  const roots = wanted === undefined ? await knownStateDirs(environment) : [resolve(wanted)]
+  const mustExist = wanted !== undefined
+  const found = (await Promise.all(roots.map((root) => accountDirs(root, { mustExist })))).flat()
+  const isHere = ({ stateDir }: RunningDrive): boolean =>
+    wanted === undefined || (stateDir !== undefined && roots.includes(dirname(stateDir)))
+  // The state directory of a drive that was killed is known as long as it was not mounted again.
+  const left = dead.filter(isHere).flatMap(({ stateDir }) => stateDir ?? [])
+  const idle = [...new Set([...found, ...left])]
   const held = new Set(live.map(({ stateDir }) => stateDir))
   return [
     ...live.filter(isHere).map((drive) => ({ kind: 'live' as const, drive })),
@@ -156,21 +177,35 @@ async function followLinks(path: string, linksLeft = MOST_LINKS): Promise<string
   return followLinks(resolve(dirname(found), target), linksLeft - 1)
 }
 
-/** The drive that a path is in, with the name in its root that the path begins with. */
+/** The drive that a path is in, and the names that lead there from its root. */
 export async function findDriveOf(
   path: string,
-): Promise<{ readonly drive: LiveDrive; readonly name: string | undefined }> {
-  const full = await absolutePath(path, 'not-found')
+): Promise<{ readonly drive: LiveDrive; readonly names: readonly string[] }> {
   const known = await new DriveRegistry(findRuntimeDir()).list()
-  const around = known.filter(({ mountpoint }) => `${full}/`.startsWith(`${mountpoint}/`))
+  const drivesAround = (full: string): readonly RunningDrive[] =>
+    known
+      .filter(({ mountpoint }) => `${full}/`.startsWith(`${mountpoint}/`))
+      .sort((a, b) => b.mountpoint.length - a.mountpoint.length)
+  const typed = resolve(path)
+  // A drive may hang, or be dead: what is below its mountpoint is not looked at.
+  const full = drivesAround(typed).length > 0 ? typed : await absolutePath(path, 'not-found')
+  const around = drivesAround(full)
   // Only drives around the path are asked: another one may hang, or be of another version.
-  for (const each of around.sort((a, b) => b.mountpoint.length - a.mountpoint.length)) {
+  for (const each of around) {
     const drive = await asLive(each)
     if (drive === undefined) continue
-    const name = full.slice(each.mountpoint.length + 1).split(sep)[0]
-    return { drive, name: name === '' ? undefined : name }
+    const names = full.slice(each.mountpoint.length + 1).split(sep)
+    return { drive, names: names.filter((name) => name !== '') }
   }
-  throw new DriveError('usage', `${full} is in no bagfs drive that is mounted.`)
+  const [dead] = around
+  if (dead === undefined) {
+    throw new DriveError('usage', `${full} is in no bagfs drive that is mounted.`, {
+      hint: 'Mount the account first: bagfs mount MOUNTPOINT.',
+    })
+  }
+  throw new DriveError('usage', `The process of the drive at ${dead.mountpoint} has ended.`, {
+    hint: `Mount it again: bagfs mount ${dead.mountpoint}.`,
+  })
 }
 
 /** What a place is called to people: its mountpoint, else its directory. */

@@ -48,9 +48,12 @@ const EXIT_CODES: Readonly<Record<DriveErrorCode, number>> = {
   'rate-limited': FAILED,
   'server-error': FAILED,
   'bad-answer': FAILED,
-  stale: 1,
+  stale: FAILED,
   'local-io': FAILED,
 }
+
+export const EXIT_CODES_IN_WORDS = `Exit codes: 1 failed, 2 wrong use, 3 not allowed, 4 not found, 5 no answer from the service,
+6 no space, 7 in use, 70 a bug in bagfs, 130 interrupted.`
 
 /** What to do about an error whose maker gave no hint of its own. */
 const HINTS: Partial<Readonly<Record<DriveErrorCode, string>>> = {
@@ -110,6 +113,10 @@ function fromCommander(error: CommanderError): CommandFailure {
 /** A value may be a token at the wrong place. Parsers of options repeat what cannot be one. */
 function withoutValues(message: string): string {
   return message
+    .replace(
+      /^command-argument value '[\s\S]*?' is invalid for argument '(\w+)'\./,
+      "argument '$1' does not take this value.",
+    )
     .replace(/ argument '[\s\S]*?' is invalid\./, ' does not take this value.')
     .replace(/^(unknown option '--[\w-]+)=[\s\S]*?'/, "$1'")
 }

@@ -13,48 +13,76 @@ export interface FuseRequirements {
 
 const DEVICE = '/dev/fuse'
 
-/** Checks on Linux that FUSE can be used, and says which Debian package or setting is missing (`usage`, `not-permitted`). */
-export async function checkFuse(requirements: FuseRequirements): Promise<void> {
-  if (process.platform !== 'linux') {
-    refuseDevFuse(requirements)
-    return
-  }
-  await requireDevice()
-  if (requirements.bridge === 'fuse-native') {
-    await requireProgram(['fusermount'], requirements.searchPath)
-    await requireLibrary('libfuse.so.2')
-  } else if (!requirements.isRoot) {
-    await requireProgram(['fusermount3', 'fusermount'], requirements.searchPath)
-  }
-  if (requirements.allowOther && !requirements.isRoot) await requireAllowOther()
+/** One thing that a mount needs of this machine. */
+export interface FuseRequirement {
+  /** Such as `/dev/fuse`. */
+  readonly name: string
+  /** Tells what there is; rejects with what is missing, and the Debian package or setting that mends it (`usage`, `not-permitted`). */
+  readonly require: () => Promise<string>
 }
 
-function refuseDevFuse({ bridge }: FuseRequirements): void {
-  if (bridge !== 'dev-fuse') return
-  throw new DriveError('usage', '--bridge dev-fuse is for Linux.', {
+/** Checks that FUSE can be used. Rejects as the first requirement that is not met. */
+export async function checkFuse(wanted: FuseRequirements): Promise<void> {
+  for (const { require } of listFuseRequirements(wanted)) await require()
+}
+
+/** What a mount needs, in the order in which it is missed. */
+export function listFuseRequirements(wanted: FuseRequirements): readonly FuseRequirement[] {
+  const { bridge, isRoot, searchPath } = wanted
+  if (process.platform !== 'linux') return bridge === 'dev-fuse' ? [ONLY_LINUX] : []
+  const program = (...programs: readonly string[]): FuseRequirement => ({
+    name: programs[0] ?? '',
+    require: () => requireProgram(programs, searchPath),
+  })
+  const ofBridge =
+    bridge === 'fuse-native'
+      ? [program('fusermount'), LIBFUSE]
+      : isRoot
+        ? []
+        : [program('fusermount3', 'fusermount')]
+  return [
+    { name: DEVICE, require: requireDevice },
+    ...ofBridge,
+    ...(wanted.allowOther && !isRoot ? [ALLOW_OTHER] : []),
+  ]
+}
+
+const LIBFUSE: FuseRequirement = {
+  name: 'libfuse.so.2',
+  require: () => requireLibrary('libfuse.so.2'),
+}
+const ALLOW_OTHER: FuseRequirement = { name: 'user_allow_other', require: requireAllowOther }
+const ONLY_LINUX: FuseRequirement = {
+  name: 'system',
+  require: () => Promise.reject(noDevFuse()),
+}
+
+function noDevFuse(): DriveError {
+  return new DriveError('usage', '--bridge dev-fuse is for Linux.', {
     hint: 'Leave the option out.',
   })
 }
 
-async function requireDevice(): Promise<void> {
+async function requireDevice(): Promise<string> {
   if (!(await exists(DEVICE))) {
     throw new DriveError('usage', `This machine has no ${DEVICE}.`, {
       hint: `Try: sudo modprobe fuse. In a container, start it with --device ${DEVICE} --cap-add SYS_ADMIN.`,
     })
   }
   // fusermount opens it with the rights of its caller.
-  if (await exists(DEVICE, constants.R_OK | constants.W_OK)) return
+  if (await exists(DEVICE, constants.R_OK | constants.W_OK)) return 'can be opened'
   throw new DriveError('not-permitted', `You may not open ${DEVICE}.`, {
     hint: `Most machines let everybody: sudo chmod 666 ${DEVICE}. Or mount as root.`,
   })
 }
 
 /** One of these will do; the first is the one to install. */
-async function requireProgram(programs: readonly string[], searchPath: string): Promise<void> {
+async function requireProgram(programs: readonly string[], searchPath: string): Promise<string> {
   const directories = searchPath.split(delimiter).filter((directory) => directory !== '')
   for (const program of programs) {
     for (const directory of directories) {
-      if (await exists(join(directory, program), constants.X_OK)) return
+      const path = join(directory, program)
+      if (await exists(path, constants.X_OK)) return path
     }
   }
   throw new DriveError('usage', `The program ${programs[0] ?? ''} is missing.`, {
@@ -62,9 +90,10 @@ async function requireProgram(programs: readonly string[], searchPath: string): 
   })
 }
 
-async function requireLibrary(library: string): Promise<void> {
+async function requireLibrary(library: string): Promise<string> {
   const known = await listLibraries()
-  if (known === undefined || known.includes(`${library} `)) return
+  if (known === undefined) return 'not looked for: this system has no list of its libraries'
+  if (known.includes(`${library} `)) return 'installed'
   throw new DriveError('usage', `The library ${library} is missing.`, {
     hint: 'On Debian and Ubuntu: sudo apt-get install libfuse2 (libfuse2t64 on newer ones)',
   })
@@ -81,9 +110,11 @@ function listLibraries(): Promise<string | undefined> {
 
 const FUSE_CONF = '/etc/fuse.conf'
 
-async function requireAllowOther(): Promise<void> {
+async function requireAllowOther(): Promise<string> {
   const conf = (await exists(FUSE_CONF)) ? await readFile(FUSE_CONF, 'utf8') : ''
-  if (conf.split('\n').some((line) => line.trim() === 'user_allow_other')) return
+  if (conf.split('\n').some((line) => line.trim() === 'user_allow_other')) {
+    return `set in ${FUSE_CONF}`
+  }
   throw new DriveError('usage', '--allow-other is not allowed to users of this machine.', {
     hint: `Ask root to add the line user_allow_other to ${FUSE_CONF}.`,
   })

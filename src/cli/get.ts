@@ -7,7 +7,7 @@ import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { isZipName, withoutZip } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import { kindFromHead } from '../zip/detect.ts'
-import { tokenFileOption, urlOption, withAccount } from './account.ts'
+import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
 import type { AccountAccess } from './account.ts'
 import { beginDownload, checkEnd, contentOf } from './begin-download.ts'
 import { chooseBags } from './choose-bags.ts'
@@ -35,6 +35,7 @@ export function addGet(program: Command, context: CommandContext): void {
     .option('--zip', 'keep a folder as the zip that it is stored as')
     .addOption(urlOption())
     .addOption(tokenFileOption())
+    .addOption(profileOption())
     .action((bag, dest, flags) =>
       withAccount(context, flags, async (access) => {
         const wanted = await findWanted(context.output, access, bag)

@@ -27,8 +27,14 @@ export function createLeavingLine(output: Output): LeavingLine {
   }
 }
 
-/** `Leaving: 3 changes wait, 12 MB at 4.0 MB/s, about 3 s.` */
+/** As `describeWaiting`, and what the person can do. */
 export function describeLeaving(progress: LeavingProgress): string {
+  const hint = progress.waiting === 0 ? '' : ' Once more to leave now; what waits is kept.'
+  return `${describeWaiting(progress)}${hint}`
+}
+
+/** `Leaving: 3 changes wait, 12 MB at 4.0 MB/s, about 3 s.` */
+export function describeWaiting(progress: LeavingProgress): string {
   const { waiting, waitingBytes, bytesPerSecond, failure } = progress
   if (waiting === 0) return 'Leaving: nothing waits any more.'
   const changes = waiting === 1 ? '1 change waits' : `${waiting} changes wait`
@@ -37,7 +43,7 @@ export function describeLeaving(progress: LeavingProgress): string {
   const parts = [changes, `${formatSize(waitingBytes)}${speed}`]
   if (hasSpeed) parts.push(`about ${formatSeconds(waitingBytes / bytesPerSecond)}`)
   if (failure !== undefined) parts.push(`last failure: ${failure.replace(/\.$/, '')}`)
-  return `Leaving: ${parts.join(', ')}. Once more to leave now; what waits is kept.`
+  return `Leaving: ${parts.join(', ')}.`
 }
 
 function formatSeconds(seconds: number): string {

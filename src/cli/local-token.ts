@@ -18,13 +18,10 @@ export interface LocalToken {
  * The token that is kept with an embedded service's data, made (0600) when there is none yet. It has to
  * last as long as the data: each token is an account of its own.
  */
-export async function keepLocalToken(
-  dataDir: string,
-  warn: (sentence: string) => void,
-): Promise<LocalToken> {
+export async function keepLocalToken(dataDir: string): Promise<LocalToken> {
   const path = join(dataDir, 'token')
   const isNew = await makeTokenFile(dataDir, path)
-  return { token: await readTokenFile(path, warn), path, isNew }
+  return { token: await readTokenFile(path), path, isNew }
 }
 
 /** Written aside and linked into place, so that no process reads half a token or replaces one. */

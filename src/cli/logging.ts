@@ -8,6 +8,8 @@ export interface LogSettings {
   readonly level: LogLevel
   /** One JSON object per line instead of lines for people. */
   readonly json: boolean
+  /** Each line begins with its priority, as the journal of systemd reads it (sd-daemon(3)). */
+  readonly forJournal?: boolean
 }
 
 export interface LoggingDeps {
@@ -26,9 +28,10 @@ const SHORTEST_SECRET = 8
 /** Makes the log. Fields that carry a token are hidden by name, and the token itself wherever it shows up. */
 export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
   const hide = (line: string): string =>
-    [...deps.secrets]
-      .filter((secret) => secret.length >= SHORTEST_SECRET)
-      .reduce((text, secret) => text.replaceAll(secret, HIDDEN), line)
+    hideSecrets(
+      line,
+      [...deps.secrets].filter(({ length }) => length >= SHORTEST_SECRET),
+    )
   const logger = pino(
     {
       level: settings.level,
@@ -40,7 +43,8 @@ export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
     },
     {
       write: (line: string) => {
-        deps.write(hide(settings.json ? line : toHumanLine(line)))
+        const text = hide(settings.json ? line : toHumanLine(line))
+        deps.write(settings.forJournal === true ? withPriority(line, text) : text)
       },
     },
   )
@@ -50,6 +54,19 @@ export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
     warn: logger.warn.bind(logger),
     error: logger.error.bind(logger),
   }
+}
+
+const PRIORITIES: Readonly<Record<string, number>> = { debug: 7, info: 6, warn: 4, error: 3 }
+
+function withPriority(json: string, text: string): string {
+  const { level } = JSON.parse(json) as { readonly level: string }
+  const lines = text.trimEnd().split('\n')
+  return lines.map((line) => `<${PRIORITIES[level] ?? 6}>${line}\n`).join('')
+}
+
+/** A text without these secrets. */
+export function hideSecrets(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((shown, secret) => shown.replaceAll(secret, HIDDEN), text)
 }
 
 /** The log of a command: on stderr. */

@@ -1,7 +1,7 @@
 import type { Command } from '@commander-js/extra-typings'
 import { formatSize } from '../config/sizes.ts'
 import type { BagRecord } from '../domain/record.ts'
-import { tokenFileOption, urlOption, withAccount } from './account.ts'
+import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
 import type { CommandContext } from './context.ts'
 
 export function addLs(program: Command, context: CommandContext): void {
@@ -11,6 +11,7 @@ export function addLs(program: Command, context: CommandContext): void {
     .option('--json', 'as JSON, with sizes in bytes and times in milliseconds')
     .addOption(urlOption())
     .addOption(tokenFileOption())
+    .addOption(profileOption())
     .action((flags) =>
       withAccount(context, flags, async ({ service, signal }) => {
         const listing = await service.listFiles({ signal })

@@ -2,13 +2,16 @@ import { createStderrLogger } from './logging.ts'
 import { runMountJob } from './mount-job.ts'
 import type { MountJob } from './mount-job.ts'
 import type { Output } from './output.ts'
-import { createLeavingLine } from './leaving-line.ts'
+import type { ServiceManager } from '../mount/service-manager.ts'
+import { createLeavingLine, describeWaiting } from './leaving-line.ts'
 import { listenForStop } from './signals.ts'
 import type { StopSignals } from './signals.ts'
 
 export interface MountHereOptions {
   readonly onReady: () => void
   readonly abandoned?: AbortSignal
+  /** Told how the drive is, too. */
+  readonly manager?: ServiceManager
   /** Of a caller that listens already, and that stops listening. */
   readonly signals?: StopSignals
 }
@@ -20,17 +23,28 @@ export async function mountHere(
   options: MountHereOptions,
 ): Promise<void> {
   const signals = options.signals ?? listenForStop()
-  const { abandoned } = options
+  const { abandoned, manager } = options
   const line = createLeavingLine(output)
   const secrets = new Set([job.service.token])
+  const log = createStderrLogger(output, secrets, {
+    ...job.log,
+    forJournal: manager !== undefined,
+  })
+  signals.stop.addEventListener('abort', () => manager?.stopping(log, 'Leaving.'))
   try {
     await runMountJob(job, {
-      log: createStderrLogger(output, secrets, job.log),
+      log,
       onSecret: (secret) => secrets.add(secret),
-      onReady: options.onReady,
+      onReady: () => {
+        manager?.ready(log, `Mounted at ${job.drive.mountpoint}`)
+        options.onReady()
+      },
       stopSignal: signals.stop,
       nowSignal: abandoned === undefined ? signals.now : AbortSignal.any([signals.now, abandoned]),
-      onProgress: line.show,
+      onProgress: (progress) => {
+        line.show(progress)
+        manager?.stopping(log, describeWaiting(progress))
+      },
     })
   } finally {
     line.end()

@@ -1,4 +1,5 @@
 import type { MountSettings } from '../config/mount-settings.ts'
+import type { TokenPlace } from '../config/token.ts'
 import type { LogSettings } from './logging.ts'
 import type { RunDrive, RunDriveDeps } from '../mount/running-drive.ts'
 
@@ -8,13 +9,22 @@ export type ServiceChoice =
       readonly kind: 'account'
       readonly url: string
       readonly token: string
-      readonly tokenFile?: string
+      readonly tokenPlace?: TokenPlace
     }
   | { readonly kind: 'local'; readonly dataDir: string; readonly token: string }
 
+/** What the state directory knows the service by; the port of an embedded one is another one each time. */
+export function serviceKeyOf(
+  service:
+    | { readonly kind: 'account'; readonly url: string }
+    | { readonly kind: 'local'; readonly dataDir: string },
+): string {
+  return service.kind === 'account' ? service.url : `local:${service.dataDir}`
+}
+
 /** A mount as it is handed to the process that runs it; plain JSON. */
 export interface MountJob {
-  readonly drive: Omit<MountSettings, 'url' | 'token' | 'tokenFile' | 'serviceKey'>
+  readonly drive: Omit<MountSettings, 'url' | 'token' | 'tokenPlace' | 'serviceKey'>
   readonly service: ServiceChoice
   readonly log: LogSettings
 }
@@ -25,9 +35,9 @@ export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<vo
   const { runDrive } = await import('../mount/run-drive.ts')
   const { service } = job
   if (service.kind === 'account') {
-    const { url, token, tokenFile } = service
-    const file = tokenFile === undefined ? {} : { tokenFile }
-    await runDrive({ ...job.drive, url, token, ...file, serviceKey: url }, deps)
+    const { url, token, tokenPlace } = service
+    const place = tokenPlace === undefined ? {} : { tokenPlace }
+    await runDrive({ ...job.drive, url, token, ...place, serviceKey: serviceKeyOf(service) }, deps)
     return
   }
   await runWithLocalService(job, service, { ...deps, runDrive })
@@ -35,13 +45,14 @@ export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<vo
 
 async function runWithLocalService(
   { drive }: MountJob,
-  { dataDir, token }: Extract<ServiceChoice, { kind: 'local' }>,
+  service: Extract<ServiceChoice, { kind: 'local' }>,
   { runDrive, ...deps }: RunDriveDeps & { readonly runDrive: RunDrive },
 ): Promise<void> {
   const { startLocalService } = await import('../local-service/server.ts')
+  const { dataDir, token } = service
   const local = await startLocalService({ dataDir, tokens: [token] }, { log: deps.log })
   try {
-    await runDrive({ ...drive, url: local.url, token, serviceKey: `local:${dataDir}` }, deps)
+    await runDrive({ ...drive, url: local.url, token, serviceKey: serviceKeyOf(service) }, deps)
   } finally {
     await local.close()
   }

@@ -2,24 +2,53 @@ import { Option } from '@commander-js/extra-typings'
 import type { Command } from '@commander-js/extra-typings'
 import { MOUNT_OPTIONS, parseOptionValue } from '../config/options.ts'
 import type { MountFlags, MountOption } from '../config/options.ts'
+import { chooseOptions } from '../profiles/choose-options.ts'
 import { asOptionParser } from './account.ts'
 import type { CommandContext } from './context.ts'
+import type { ServiceManager } from '../mount/service-manager.ts'
 import { mountInBackground } from './mount-background.ts'
 import type { MountJob } from './mount-job.ts'
+import { parseTarget } from './mount-target.ts'
 import { planMount } from './plan-mount.ts'
+import { Prompt } from './prompt.ts'
 import type { Output } from './output.ts'
+
+const AFTER_HELP = `
+Each option can also be set in the environment (BAGFS_CACHE_SIZE=20GB) and for a profile in the config file
+(cache-size: 20GB); what is typed goes before the environment, and that before the profile. --no-NAME turns off what
+they turn on, such as --no-write-back. bagfs config shows where each value comes from.`
 
 export function addMount(program: Command, context: CommandContext): void {
   const command = program
     .command('mount')
     .description('mount an account as a drive')
-    .argument('<mountpoint>', 'an empty directory')
+    .usage('[options] [PROFILE:]<mountpoint>')
+    .argument('<mountpoint>', 'an empty directory; after PROFILE: the account of that name')
+    .addHelpText('after', AFTER_HELP)
   for (const option of Object.values(MOUNT_OPTIONS)) command.addOption(toCommanderOption(option))
-  command.action(async (mountpoint, flags: MountFlags) => {
-    const job = await planMount(context, mountpoint, flags)
-    if (flags.foreground === true) await stay(context.output, job)
-    else await leaveRunning(context.output, job)
+  for (const option of Object.values(MOUNT_OPTIONS)) {
+    if (option.kind === 'flag') command.addOption(toNegation(option))
+  }
+  command.action(async (target, flags: MountFlags) => {
+    const { profile, mountpoint } = parseTarget(target)
+    const { environment, output } = context
+    const chosen = await chooseOptions({ environment, flags, profile })
+    const job = await planMount(context, mountpoint, chosen, (path) => mayMake(output, path))
+    const { foreground = false, background = true } = chosen.options
+    if (foreground || !background) await stay(context, job)
+    else await leaveRunning(output, job)
   })
+}
+
+/** A person at a terminal is asked; others are told how to make it. */
+async function mayMake(output: Output, path: string): Promise<boolean> {
+  const prompt = Prompt.open(output)
+  if (prompt === undefined) return false
+  try {
+    return await prompt.confirm(`${path} does not exist. Make it?`)
+  } finally {
+    prompt.close()
+  }
 }
 
 /** Defaults are only shown here: settings apply them, and know that way what the person typed. */
@@ -34,14 +63,27 @@ function toCommanderOption(option: MountOption): Option {
   return made.argParser(asOptionParser((text) => parseOptionValue(option.kind, text)))
 }
 
-async function stay(output: Output, job: MountJob): Promise<void> {
+/** Turns off what the environment or the profile turns on. */
+function toNegation({ flags, help }: MountOption): Option {
+  return new Option(flags.replace('--', '--no-'), `not: ${help}`).hideHelp()
+}
+
+async function stay({ output, environment }: CommandContext, job: MountJob): Promise<void> {
   // All of the drive: a mount in the background loads it in its own process.
   const { mountHere } = await import('./mount-here.ts')
+  const { notifySocket } = environment
+  const manager = notifySocket === undefined ? undefined : await openManager(notifySocket)
   await mountHere(output, job, {
+    ...(manager === undefined ? {} : { manager }),
     onReady: () => {
       output.note(`Mounted at ${job.drive.mountpoint}. Ctrl-C unmounts.`)
     },
   })
+}
+
+async function openManager(socket: string): Promise<ServiceManager> {
+  const { ServiceManager } = await import('../mount/service-manager.ts')
+  return ServiceManager.open(socket)
 }
 
 async function leaveRunning(output: Output, job: MountJob): Promise<void> {

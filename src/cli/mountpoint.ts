@@ -1,5 +1,6 @@
+import { mkdir } from 'node:fs/promises'
 import { resolve, sep } from 'node:path'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { unmountPath } from '../kernel/unmount.ts'
 import { probePath } from './probe-path.ts'
@@ -7,7 +8,7 @@ import type { PathProbe } from './probe-path.ts'
 
 const PROBE_TIMEOUT_MS = 5_000
 /** What the kernel's table of mounts has as the type of a drive. */
-const DRIVE_TYPE = 'fuse.bagfs'
+export const DRIVE_TYPE = 'fuse.bagfs'
 
 export interface MountpointSettings {
   /** As the person typed it. */
@@ -15,6 +16,8 @@ export interface MountpointSettings {
   /** Directories of bagfs itself: the drive must not hide them, nor lie in them. Absolute. */
   readonly ownDirectories: readonly string[]
   readonly timeoutMs?: number
+  /** Asked when there is nothing at the path: true when it shall be made. */
+  readonly mayMake?: (path: string) => Promise<boolean>
 }
 
 /**
@@ -30,6 +33,10 @@ export async function checkMountpoint(settings: MountpointSettings): Promise<str
     await unmountPath(path, { lazy: true })
     probe = await look()
   }
+  if (isNothing(probe) && (await settings.mayMake?.(path)) === true) {
+    await makeMountpoint(path)
+    probe = await look()
+  }
   if (probe.is === 'silent' || isDead(probe)) throw deadMount(path, probe)
   if (probe.is === 'error') throw cannotUse(path, probe.code)
   if (probe.is === 'something-else') throw new DriveError('usage', `${path} is not a directory.`)
@@ -42,6 +49,18 @@ export async function checkMountpoint(settings: MountpointSettings): Promise<str
   }
   refuseOwnDirectories(realPath, settings.ownDirectories)
   return realPath
+}
+
+function isNothing(probe: PathProbe): boolean {
+  return probe.is === 'error' && probe.code === 'ENOENT'
+}
+
+async function makeMountpoint(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true })
+  } catch (error) {
+    throw fromFileSystem(error, `Making ${path}`)
+  }
 }
 
 /** The process that served what is mounted has ended. */

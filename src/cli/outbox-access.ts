@@ -11,7 +11,8 @@ import { chooseItems, listItems } from '../outbox/items.ts'
 import { Outbox } from '../outbox/outbox.ts'
 import { withoutFailure } from '../intents/transitions.ts'
 import { readOutbox, type OutboxOnDisk } from '../outbox/read-outbox.ts'
-import { acquireLock, type StateLock } from '../state/lock.ts'
+import type { DirectoryLock } from '../disk/directory-lock.ts'
+import { acquireLock } from '../state/lock.ts'
 import type { DrivePlace } from './drive-places.ts'
 
 /** The outbox of one account, as `bagfs outbox` uses it. Ids may be names. */
@@ -94,7 +95,7 @@ async function locked<Result>(
 }
 
 /** On a full disk the lock can be had by no process: to discard makes room, and goes on without it. */
-async function lockOrFull(stateDir: string): Promise<StateLock | undefined> {
+async function lockOrFull(stateDir: string): Promise<DirectoryLock | undefined> {
   try {
     return await acquireLock(stateDir)
   } catch (error) {

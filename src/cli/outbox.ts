@@ -1,8 +1,9 @@
 import { open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import type { Command } from '@commander-js/extra-typings'
+import { Argument, type Command } from '@commander-js/extra-typings'
 import type { WireItem } from '../control/protocol.ts'
+import type { Environment } from '../config/env.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { encodeName } from '../domain/names.ts'
@@ -42,33 +43,37 @@ export function addOutbox(program: Command, context: CommandContext): void {
   program
     .command('outbox')
     .description('list, retry, save or discard changes that the service does not have')
-    .argument('[what]', `${VERBS.join(', ')} (default: list)`)
+    .addArgument(new Argument('[what]', 'what to do (default: list)').choices(VERBS))
     .argument('[id...]', 'ids or names; without any, all (but for discard)')
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--to <dir>', 'where save puts the content (default: here)')
     .option('--yes', 'discard without the content being kept anywhere')
     .option('--json', 'print the list as JSON')
-    .action(async (what = 'list', ids, flags) => {
-      const verb = VERBS.find((each) => each === what)
-      if (verb === undefined) {
-        throw new DriveError('usage', `"${what}" is none of ${VERBS.join(', ')}.`)
-      }
-      await new OutboxCommand(context.output, flags).run(verb, ids)
+    .action(async (verb = 'list', ids, flags) => {
+      await new OutboxCommand(context, flags).run(verb, ids)
     })
+}
+
+/** A state directory that only a flag names is not looked at, so what was looked at is told. */
+function emptyNote(places: readonly DrivePlace[]): string {
+  if (places.length === 0) return 'No account has been used here: no outbox is known.'
+  return `The outbox is empty: everything is stored of ${places.map(titleOf).join(', ')}.`
 }
 
 class OutboxCommand {
   readonly #output: Output
   readonly #flags: Flags
+  readonly #environment: Environment
 
-  constructor(output: Output, flags: Flags) {
+  constructor({ output, environment }: CommandContext, flags: Flags) {
     this.#output = output
+    this.#environment = environment
     this.#flags = flags
   }
 
   async run(verb: Verb, ids: readonly string[]): Promise<void> {
-    const places = await findPlaces(this.#flags)
+    const places = await findPlaces(this.#environment, this.#flags)
     if (verb === 'list') await this.#list(places, ids)
     else await this.#change(verb, places, ids)
   }
@@ -85,7 +90,7 @@ class OutboxCommand {
     const count = listed.reduce((sum, each) => sum + each.items.length + each.damaged.length, 0)
     if (ids.length > 0 && count === 0) throw nothingCalled(ids)
     if (this.#flags.json === true) this.#output.json(listed)
-    else if (count === 0) this.#output.note('The outbox is empty: everything is stored.')
+    else if (count === 0) this.#output.note(emptyNote(places))
     else for (const each of listed) this.#print(each)
   }
 
@@ -113,7 +118,7 @@ class OutboxCommand {
     }
     if (count > 0) return
     if (ids.length > 0) throw nothingCalled(ids)
-    this.#output.note('The outbox is empty: everything is stored.')
+    this.#output.note(emptyNote(places))
   }
 
   #refuseRashDiscard(ids: readonly string[]): void {

@@ -1,26 +1,36 @@
 import { Command } from '@commander-js/extra-typings'
 import type { CommandContext } from './context.ts'
+import { EXIT_CODES_IN_WORDS } from './errors.ts'
 import { readVersion } from './version.ts'
 
 const AFTER_HELP = `
-Start with an account of your own on this machine:
-  mkdir drive && bagfs mount drive --local
+Start with the account of a service, or with one of your own on this machine:
+  bagfs login                  or: bagfs login --local
+  bagfs mount ~/drive
 
-or with one of a service:
-  bagfs mount drive --url https://app.openfiles.xyz --token-file token.txt
-
-Exit codes: 1 failed, 2 wrong use, 3 not allowed, 4 not found, 5 no answer from the service,
-6 no space, 7 in use, 70 a bug in bagfs, 130 interrupted.`
+${EXIT_CODES_IN_WORDS}`
 
 type AddCommand = (program: Command, context: CommandContext) => void
 
 /** In the order of the help. Each loads its own libraries, which takes longer than all else that a short command does. */
 const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
+  ['login', async () => (await import('./login.ts')).addLogin],
+  ['logout', async () => (await import('./logout.ts')).addLogout],
+  ['profiles', async () => (await import('./profiles.ts')).addProfiles],
+  ['config', async () => (await import('./config.ts')).addConfig],
   ['mount', async () => (await import('./mount.ts')).addMount],
   ['umount', async () => (await import('./umount.ts')).addUmount],
+  ['service', async () => (await import('./service.ts')).addService],
   ['status', async () => (await import('./status.ts')).addStatus],
+  ['doctor', async () => (await import('./doctor.ts')).addDoctor],
+  ['explain', async () => (await import('./explain.ts')).addExplain],
+  ['refresh', async () => (await import('./refresh.ts')).addRefresh],
+  ['warmup', async () => (await import('./warmup.ts')).addWarmUp],
+  ['log', async () => (await import('./log.ts')).addLog],
+  ['metrics', async () => (await import('./metrics.ts')).addMetrics],
   ['sync', async () => (await import('./sync.ts')).addSync],
   ['outbox', async () => (await import('./outbox.ts')).addOutbox],
+  ['trash', async () => (await import('./trash.ts')).addTrash],
   ['cache', async () => (await import('./cache.ts')).addCache],
   ['serve', async () => (await import('./serve.ts')).addServe],
   ['ls', async () => (await import('./ls.ts')).addLs],
@@ -29,9 +39,13 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ['rm', async () => (await import('./rm.ts')).addRm],
   ['import', async () => (await import('./import.ts')).addImport],
   ['df', async () => (await import('./df.ts')).addDf],
+  ['completion', async () => (await import('./completion.ts')).addCompletion],
+  ['man-pages', async () => (await import('./man-pages.ts')).addManPages],
   ['drive-process', async () => (await import('./drive-process.ts')).addDriveProcess],
   ['demo', async () => (await import('./demo.ts')).addDemo],
 ])
+/** They tell of all others. */
+const ABOUT_ALL = ['completion', 'man-pages']
 const VERSION_FLAGS = ['-V', '--version']
 
 /**
@@ -65,6 +79,6 @@ export async function createProgram(
 /** The command that is named first; without one the help lists all. */
 function neededBy([first = '']: readonly string[]): readonly (() => Promise<AddCommand>)[] {
   const named = COMMANDS.get(first)
-  if (named !== undefined) return [named]
+  if (named !== undefined && !ABOUT_ALL.includes(first)) return [named]
   return VERSION_FLAGS.includes(first) ? [] : [...COMMANDS.values()]
 }

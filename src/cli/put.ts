@@ -7,7 +7,7 @@ import { formatSize } from '../config/sizes.ts'
 import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { UploadSource } from '../service/storage-service.ts'
-import { tokenFileOption, urlOption, withAccount } from './account.ts'
+import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
 import type { AccountAccess } from './account.ts'
 import type { CommandContext } from './context.ts'
 import { packFolder } from './pack-folder.ts'
@@ -31,6 +31,7 @@ export function addPut(program: Command, context: CommandContext): void {
     .option('--name <name>', 'name of the new bag, instead of its own')
     .addOption(urlOption())
     .addOption(tokenFileOption())
+    .addOption(profileOption())
     .action(async (paths, flags) => {
       const items = await findItems(paths, flags)
       await withAccount(context, flags, async (access) => {

@@ -2,7 +2,7 @@ import type { Command } from '@commander-js/extra-typings'
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
-import { tokenFileOption, urlOption, withAccount } from './account.ts'
+import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
 import { chooseBags } from './choose-bags.ts'
 import type { CommandContext } from './context.ts'
 
@@ -14,6 +14,7 @@ export function addRm(program: Command, context: CommandContext): void {
     .option('--all', 'delete all bags of a name, when there are several')
     .addOption(urlOption())
     .addOption(tokenFileOption())
+    .addOption(profileOption())
     .action((bags, flags) =>
       withAccount(context, flags, async ({ service, signal }) => {
         const listing = await service.listFiles({ signal })

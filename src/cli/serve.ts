@@ -83,8 +83,8 @@ async function chooseToken(
   flags: ServeFlags,
   dataDir: string,
 ): Promise<string> {
-  if (flags.tokenFile !== undefined) return readTokenFile(flags.tokenFile, output.warn)
-  const { token, path, isNew } = await keepLocalToken(dataDir, output.warn)
+  if (flags.tokenFile !== undefined) return readTokenFile(flags.tokenFile)
+  const { token, path, isNew } = await keepLocalToken(dataDir)
   output.note(`${isNew ? 'Made a token' : 'The token is'} in ${path}.`)
   return token
 }

@@ -22,7 +22,7 @@ export function addSync(program: Command, { output }: CommandContext): void {
         found === undefined ? await findDrives() : { live: [found.drive], dead: [] }
       const left: WireItem[] = []
       for (const drive of live) {
-        const synced = await sync(output, drive, found?.name)
+        const synced = await sync(output, drive, found?.names[0])
         left.push(...synced.left)
         for (const each of synced.beingWritten) output.note(describeUnclosed(each))
       }
@@ -40,9 +40,9 @@ function describeUnclosed(path: string): string {
 /** What was deleted may be there no more, and its delete still waits. */
 async function mustBeThere(
   path: string,
-  { drive, name }: { readonly drive: LiveDrive; readonly name: string | undefined },
+  { drive, names }: { readonly drive: LiveDrive; readonly names: readonly string[] },
 ): Promise<void> {
-  if (drive.status.outbox.some((item) => item.name === name)) return
+  if (drive.status.outbox.some((item) => item.name === names[0])) return
   try {
     await lstat(path)
   } catch (error) {

@@ -15,7 +15,7 @@ import { findMount } from '../disk/find-mount.ts'
 import type { Mount } from '../disk/mountinfo.ts'
 import type { Output } from './output.ts'
 import { hasEnded } from './process-end.ts'
-import { isOwed } from '../mount/status-words.ts'
+import { isOwed } from '../control/status.ts'
 
 /** More than the process of a drive takes when something in it does not end (releases.ts, main.ts). */
 const LONGEST_END_MS = 25_000

@@ -1,25 +1,39 @@
+import { MOUNT_OPTION_KEYS, optionVariable, type MountOptionKey } from './options.ts'
+
 /** The environment variables that bagfs itself looks at. */
 export interface Environment {
-  /** `BAGFS_URL`: base URL of the service. */
-  readonly url?: string
-  /** `BAGFS_TOKEN`, or as a last resort `OPENFILES_API_TOKEN`, which older clients of the service read. */
+  /** What variables such as `BAGFS_URL` and `BAGFS_CACHE_SIZE` say of options, as it is written. */
+  readonly options: Readonly<Partial<Record<MountOptionKey, string>>>
+  /** `BAGFS_TOKEN`. */
   readonly token?: string
+  /** `OPENFILES_API_TOKEN`, which older clients of the service read: for an account that has no token otherwise. */
+  readonly lastResortToken?: string
+  /** `BAGFS_PROFILE`: the profile that is used where none is named. */
+  readonly profile?: string
+  /** `NOTIFY_SOCKET`: where the service manager that started this process wants to be told how it is. */
+  readonly notifySocket?: string
   /** `PATH`, where programs such as fusermount are looked for. */
   readonly searchPath: string
 }
 
+/** Where the system looks for programs without `PATH`: mount(8) gives a helper none. */
+const DEFAULT_PATH = '/usr/bin:/bin'
+const NOTIFY_VARIABLE = 'NOTIFY_SOCKET'
+
 type Variables = Readonly<Record<string, string | undefined>>
 
-/** The first that is set counts. */
-const TOKEN_VARIABLES: readonly string[] = ['BAGFS_TOKEN', 'OPENFILES_API_TOKEN']
+export const TOKEN_VARIABLE = 'BAGFS_TOKEN'
+export const LAST_RESORT_TOKEN_VARIABLE = 'OPENFILES_API_TOKEN'
 
 /**
- * As `readEnvironment`, and takes the token out of it. Every program that this process starts
- * inherits what is left, and a drive of its own gets the token by a safer way.
+ * As `readEnvironment`, and takes the tokens out of it, and what is meant for this process alone. Every program that
+ * this process starts inherits what is left, and a drive of its own gets the token by a safer way.
  */
 export function takeEnvironment(variables: NodeJS.ProcessEnv = process.env): Environment {
   const environment = readEnvironment(variables)
-  for (const name of TOKEN_VARIABLES) Reflect.deleteProperty(variables, name)
+  for (const name of [TOKEN_VARIABLE, LAST_RESORT_TOKEN_VARIABLE, NOTIFY_VARIABLE]) {
+    Reflect.deleteProperty(variables, name)
+  }
   return environment
 }
 
@@ -29,11 +43,20 @@ export function readEnvironment(variables: Variables = process.env): Environment
     const value = variables[name]?.trim()
     return value === '' ? undefined : value
   }
-  const url = read('BAGFS_URL')
-  const token = TOKEN_VARIABLES.map(read).find((value) => value !== undefined)
+  const token = read(TOKEN_VARIABLE)
+  const lastResortToken = read(LAST_RESORT_TOKEN_VARIABLE)
+  const profile = read('BAGFS_PROFILE')
+  const notifySocket = read(NOTIFY_VARIABLE)
+  const options = MOUNT_OPTION_KEYS.flatMap((key) => {
+    const value = read(optionVariable(key))
+    return value === undefined ? [] : [[key, value] as const]
+  })
   return {
-    ...(url === undefined ? {} : { url }),
+    options: Object.fromEntries(options),
     ...(token === undefined ? {} : { token }),
-    searchPath: read('PATH') ?? '',
+    ...(lastResortToken === undefined ? {} : { lastResortToken }),
+    ...(profile === undefined ? {} : { profile }),
+    ...(notifySocket === undefined ? {} : { notifySocket }),
+    searchPath: read('PATH') ?? DEFAULT_PATH,
   }
 }

@@ -1,4 +1,6 @@
+import type { MetricsAddress } from './metrics-address.ts'
 import type { BridgeChoice } from './options.ts'
+import type { TokenPlace } from './token.ts'
 
 /** Everything that a mounted drive is told by flags, environment and defaults. One place builds a drive from it: mount/build-drive.ts. */
 export interface MountSettings {
@@ -8,8 +10,8 @@ export interface MountSettings {
   readonly url: string
   /** Never logged, never in the arguments of a process. */
   readonly token: string
-  /** Absolute path of the file that the token was read from, which may get another one. */
-  readonly tokenFile?: string
+  /** Where the token was read, which may get another one. */
+  readonly tokenPlace?: TokenPlace
   /**
    * Names the service in the state directory. The URL itself, except for the embedded service of
    * `--local`, whose port is another one at each mount: there `local:` and its data directory.
@@ -19,6 +21,8 @@ export interface MountSettings {
   readonly stateDir: string
   readonly cacheBytes: number
   readonly minFreeBytes: number
+  /** How long what was deleted or replaced is kept on this machine; 0 keeps nothing. */
+  readonly keepDeletedMs: number
   readonly listingTtlMs: number
   readonly listingLagMs: number
   /** How long a folder rests before its changes are uploaded. */
@@ -37,4 +41,6 @@ export interface MountSettings {
   readonly umask: number
   /** Description of new bags. */
   readonly description: string
+  /** Where figures are served over HTTP, if anywhere. */
+  readonly metrics?: MetricsAddress
 }

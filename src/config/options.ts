@@ -1,5 +1,8 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
 import { DriveError } from '../domain/errors.ts'
-import { parseDuration } from './durations.ts'
+import { parseDuration, parseKeepingTime } from './durations.ts'
+import { parseMetricsAddress, type MetricsAddress } from './metrics-address.ts'
 import { parseServiceUrl } from './service-url.ts'
 import { parseSize } from './sizes.ts'
 
@@ -14,18 +17,20 @@ export type BridgeChoice = (typeof BRIDGES)[number]
 /** Parsers of option values, by kind. A parser rejects with `usage`. */
 const PARSERS = {
   text: (text: string): string => text,
-  path: (text: string): string => text,
+  path: expandHome,
   url: parseServiceUrl,
   size: parseSize,
   duration: parseDuration,
+  keeping: parseKeepingTime,
   id: parseId,
   umask: parseUmask,
   level: parseLevel,
   bridge: parseBridge,
+  metrics: parseMetricsAddress,
   /** A flag without a value. */
   flag: (text: string): boolean => text === 'true',
   /** A flag whose value may be left out, which gives `true`. */
-  'optional-path': (text: string): string | true => text,
+  'optional-path': (text: string): string | true => expandHome(text),
 }
 
 export type OptionKind = keyof typeof PARSERS
@@ -39,6 +44,8 @@ export interface MountOption {
   /** The default in words, where `default` is undefined. */
   readonly defaultWords?: string
   readonly help: string
+  /** All that it takes, where that is a few words. */
+  readonly words?: readonly string[]
 }
 
 /** The options of `bagfs mount`: the only place where they are written down. README's table is checked against it. */
@@ -78,6 +85,12 @@ export const MOUNT_OPTIONS = {
     kind: 'size',
     default: '1GB',
     help: 'space on the local disk that the cache leaves free',
+  },
+  keepDeleted: {
+    flags: '--keep-deleted <time>',
+    kind: 'keeping',
+    default: '1d',
+    help: 'how long deleted and replaced content is kept on this machine; 0 keeps none',
   },
   listingTtl: {
     flags: '--listing-ttl <time>',
@@ -125,13 +138,13 @@ export const MOUNT_OPTIONS = {
     flags: '--uid <number>',
     kind: 'id',
     defaultWords: 'yours',
-    help: 'owner shown for every entry',
+    help: 'owner of entries that have none of their own',
   },
   gid: {
     flags: '--gid <number>',
     kind: 'id',
     defaultWords: 'yours',
-    help: 'group shown for every entry',
+    help: 'group of entries that have none of their own',
   },
   umask: {
     flags: '--umask <octal>',
@@ -150,6 +163,13 @@ export const MOUNT_OPTIONS = {
     kind: 'bridge',
     default: 'auto',
     help: `what talks to the kernel: ${BRIDGES.join(', ')} (auto: dev-fuse on Linux)`,
+    words: BRIDGES,
+  },
+  metrics: {
+    flags: '--metrics <address>',
+    kind: 'metrics',
+    defaultWords: 'none',
+    help: 'serve figures for Prometheus at an address of this machine, such as 127.0.0.1:9469',
   },
   foreground: {
     flags: '--foreground',
@@ -168,6 +188,7 @@ export const MOUNT_OPTIONS = {
     kind: 'level',
     default: 'info',
     help: `how much to log: ${LOG_LEVELS.join(', ')}`,
+    words: LOG_LEVELS,
   },
   logJson: {
     flags: '--log-json',
@@ -177,17 +198,51 @@ export const MOUNT_OPTIONS = {
   },
 } as const satisfies Record<string, MountOption>
 
-type MountOptionKey = keyof typeof MOUNT_OPTIONS
+export type MountOptionKey = keyof typeof MOUNT_OPTIONS
 type ValueOf<Key extends MountOptionKey> = ReturnType<
   (typeof PARSERS)[(typeof MOUNT_OPTIONS)[Key]['kind']]
 >
 
-/** What the person typed, parsed; options that were left out are not there. */
+/** What is given of the options, parsed; those that are left out are not there. */
 export type MountFlags = { readonly [Key in MountOptionKey]?: ValueOf<Key> }
 
+type OptionValue = string | number | boolean | MetricsAddress
+
 /** Parses the value of an option. Rejects with `usage`. */
-export function parseOptionValue(kind: OptionKind, text: string): string | number | boolean {
+export function parseOptionValue(kind: OptionKind, text: string): OptionValue {
   return PARSERS[kind](text)
+}
+
+export const MOUNT_OPTION_KEYS = Object.keys(MOUNT_OPTIONS) as readonly MountOptionKey[]
+
+/** Its name in the config file, and after the `--` of its flag: `cache-size`. */
+export function optionName(key: MountOptionKey): string {
+  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+}
+
+/** The environment variable that sets it: `BAGFS_CACHE_SIZE`. */
+export function optionVariable(key: MountOptionKey): string {
+  return `BAGFS_${optionName(key).replaceAll('-', '_').toUpperCase()}`
+}
+
+/**
+ * Parses what an environment variable or the config file says: as after the flag, `true` or `false` for one without
+ * a value. Undefined where it says that an optional value is not given. Rejects with `usage`.
+ */
+export function parseWrittenValue<Key extends MountOptionKey>(
+  key: Key,
+  text: string,
+): ValueOf<Key> | undefined {
+  return parseWritten(MOUNT_OPTIONS[key].kind, text) as ValueOf<Key> | undefined
+}
+
+function parseWritten(kind: MountOption['kind'], text: string): OptionValue | undefined {
+  if (kind === 'optional-path' && text === 'true') return true
+  if (kind === 'optional-path' && text === 'false') return undefined
+  if (kind === 'flag' && !['true', 'false'].includes(text)) {
+    throw new DriveError('usage', `"${text}" is neither true nor false.`)
+  }
+  return parseOptionValue(kind, text)
 }
 
 /** The value of an option that has a default in the table. */
@@ -199,6 +254,11 @@ export function withDefault<Key extends MountOptionKey>(
   if (typed !== undefined) return typed
   const option: MountOption = MOUNT_OPTIONS[key]
   return PARSERS[option.kind](option.default ?? '') as ValueOf<Key>
+}
+
+/** Only a shell expands a tilde, and that at the start of a word alone: `--state-dir=~/x` reaches us with it. */
+function expandHome(path: string): string {
+  return path.startsWith('~/') ? join(homedir(), path.slice(2)) : path
 }
 
 function parseId(text: string): number {

@@ -1,6 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 
-const EXAMPLE = 'https://app.openfiles.xyz'
+export const EXAMPLE_URL = 'https://app.openfiles.xyz'
 
 /** Checks the base URL of a service and takes the slashes off its end. Rejects anything but plain http(s) with `usage`, without repeating it. */
 export function parseServiceUrl(text: string): string {
@@ -15,21 +15,10 @@ export function parseServiceUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
     throw new DriveError('usage', 'This is not the URL of a service.', {
-      hint: `Write it with its scheme, such as ${EXAMPLE}.`,
+      hint: `Write it with its scheme, such as ${EXAMPLE_URL}.`,
     })
   }
   return `${url.origin}${url.pathname}`.replace(/(?<!\/)\/+$/, '')
-}
-
-/** The URL from the flag, else from the environment; without any a `usage` error. */
-export function chooseServiceUrl(flag: string | undefined, fromEnvironment?: string): string {
-  const text = flag ?? fromEnvironment
-  if (text === undefined) {
-    throw new DriveError('usage', 'Which service? No URL was given.', {
-      hint: `Give --url or set BAGFS_URL, for example ${EXAMPLE}.`,
-    })
-  }
-  return parseServiceUrl(text)
 }
 
 /** True when requests to this URL, and the token with them, cross a network unencrypted. */

@@ -1,43 +1,38 @@
 import { open } from 'node:fs/promises'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 
-export interface TokenSources {
-  /** `--token-file`: read first. */
-  readonly tokenFile?: string
-  /** The token in the environment, see config/env.ts. */
-  readonly environmentToken?: string
+/** Where the token of an account is kept, and where a drive looks for a new one. */
+export type TokenPlace =
+  | { readonly kind: 'file'; readonly path: string }
+  /** The desktop's keyring has it. */
+  | ({ readonly kind: 'keyring' } & KeyringItem)
+
+/** What a token is found by in the keyring: never that of one service in the place of another's. */
+export interface KeyringItem {
+  readonly profile: string
+  /** Path of the config file that has the profile. */
+  readonly config: string
+  /** URL of the service. */
+  readonly service: string
 }
 
 /** Nothing that a service hands out as a token is longer. */
-const LONGEST_TOKEN_BYTES = 64 * 1024
+export const LONGEST_TOKEN_BYTES = 64 * 1024
 
 /**
- * Finds the token of the account: `--token-file`, then the environment. Without any, a `usage` error
- * that says where to get one. `warn` gets a sentence when others can read or change the file.
+ * Reads a token file; white space around the token is ignored. One that other users of this machine can read or
+ * change is refused, with the command that mends it.
  */
-export async function readToken(
-  sources: TokenSources,
-  warn: (sentence: string) => void,
-): Promise<string> {
-  if (sources.tokenFile !== undefined) return readTokenFile(sources.tokenFile, warn)
-  if (sources.environmentToken !== undefined) {
-    return checkToken(sources.environmentToken, 'BAGFS_TOKEN')
-  }
-  throw new DriveError('usage', 'No token was given for this account.', {
-    hint: "Copy the API token from the service's dashboard into a file and give --token-file FILE, or set BAGFS_TOKEN.",
-  })
-}
-
-/** Reads a token file; white space around the token is ignored. */
-export async function readTokenFile(
-  path: string,
-  warn: (sentence: string) => void,
-): Promise<string> {
+export async function readTokenFile(path: string): Promise<string> {
   const { text, mode } = await readSmallFile(path)
   if ((mode & 0o066) !== 0) {
     const others = [(mode & 0o044) !== 0 ? 'read' : '', (mode & 0o022) !== 0 ? 'changed' : '']
     const what = others.filter((each) => each !== '').join(' and ')
-    warn(`The token in ${path} can be ${what} by other users of this machine; try chmod 600 on it.`)
+    throw new DriveError(
+      'usage',
+      `The token in ${path} can be ${what} by other users of this machine.`,
+      { hint: `Close it to them: chmod 600 ${path}` },
+    )
   }
   return checkToken(text, path)
 }
@@ -46,10 +41,12 @@ async function readSmallFile(path: string): Promise<{ text: string; mode: number
   try {
     const file = await open(path, 'r')
     try {
-      const { mode, size } = await file.stat()
-      if (size > LONGEST_TOKEN_BYTES) {
+      const stat = await file.stat()
+      if (stat.size > LONGEST_TOKEN_BYTES) {
         throw new DriveError('usage', `${path} is too large to be a token file.`)
       }
+      // What is no file of a disk, such as a pipe of the shell, has no name that others could open.
+      const mode = stat.isFile() ? stat.mode : 0
       return { text: await file.readFile('utf8'), mode }
     } finally {
       await file.close()
@@ -73,7 +70,7 @@ function missing(path: string): DriveError {
 }
 
 /** A token goes into an HTTP header, so only visible ASCII can be one. */
-function checkToken(text: string, source: string): string {
+export function checkToken(text: string, source: string): string {
   const token = text.trim()
   if (/^[!-~]+$/.test(token)) return token
   const what = token === '' ? 'holds no token' : 'holds something that cannot be a token'

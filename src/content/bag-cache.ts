@@ -6,6 +6,7 @@ import { fileNameOf } from '../domain/ids.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { StorageService } from '../service/storage-service.ts'
+import { linkOrCopy } from '../disk/link-or-copy.ts'
 import { moveFile } from '../disk/move-file.ts'
 import { BagCopies, type ContentSum, type CopyOptions } from './bag-copies.ts'
 import { BagFile } from './bag-file.ts'
@@ -17,6 +18,7 @@ import { CacheSpace, freeBytesOf } from './cache-space.ts'
 import type { DiskRoom } from './cache-space.ts'
 import { DiskSpeed } from './disk-speed.ts'
 import { ReadDispatcher } from './read-dispatcher.ts'
+import { ReadTally } from './read-tally.ts'
 import type { FactsAccess } from '../domain/record.ts'
 import { RangeSupport } from './range-support.ts'
 
@@ -72,12 +74,22 @@ export interface BagHead {
   readonly isSure: boolean
 }
 
+/** What is on this machine of a bag. */
+export interface HeldContent {
+  readonly bytes: number
+  readonly isComplete: boolean
+  readonly isDownloading: boolean
+}
+
 export interface CacheStats {
   /** Bytes on disk, partial content included. */
   readonly bytes: number
   readonly maxBytes: number
   /** Bags with content on disk. */
   readonly bags: number
+  /** Reads of content of bags since the cache was opened: answered from the disk, and those that waited for the service. */
+  readonly hits: number
+  readonly misses: number
   readonly downloads: readonly {
     readonly bagId: BagId
     readonly received: number
@@ -96,6 +108,7 @@ export class BagCache {
   readonly #background: PQueue
   readonly #readDispatcher: ReadDispatcher
   readonly #copies: BagCopies
+  readonly #tally = new ReadTally()
   /** Bags in use; a bag leaves when it retires. */
   readonly #bags = new Map<string, Bag>()
   #closed = false
@@ -152,14 +165,28 @@ export class BagCache {
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */
   open(bagId: BagId, options: ReadOptions = {}): BagReader {
-    return new BagReader(this.#use(bagId), this.#readDispatcher, { ...options, isProbe: false })
+    return new BagReader(this.#use(bagId), this.#readDispatcher, {
+      ...options,
+      isProbe: false,
+      tally: this.#tally,
+    })
   }
 
   isComplete(bagId: BagId): boolean {
+    return this.heldOf(bagId).isComplete
+  }
+
+  /** What is on this machine of a bag. */
+  heldOf(bagId: BagId): HeldContent {
     const key = fileNameOf(bagId)
     const bag = this.#bags.get(key)
-    if (bag !== undefined) return bag.isComplete
-    return this.#dependencies.space.peek(key)?.kind === 'complete'
+    if (bag !== undefined) {
+      const { receivedBytes, isComplete, isDownloading } = bag
+      return { bytes: receivedBytes, isComplete, isDownloading }
+    }
+    const idle = this.#dependencies.space.peek(key)
+    const isComplete = idle?.kind === 'complete'
+    return { bytes: idle?.bytes ?? 0, isComplete, isDownloading: false }
   }
 
   /** True length in bytes, as far as it is known without asking the service. */
@@ -191,6 +218,28 @@ export class BagCache {
     }
   }
 
+  /**
+   * Gives complete content another name, which must be free; false when it is not all here. It never changes, so both
+   * names may lead to one file.
+   */
+  async linkTo(bagId: BagId, path: string): Promise<boolean> {
+    const key = fileNameOf(bagId)
+    const { layout, space } = this.#dependencies
+    const inUse = this.#bags.get(key)
+    await inUse?.finalized()
+    const idle = space.peek(key)?.kind === 'complete' ? layout.paths(key).complete : undefined
+    const from = inUse?.finalPath ?? idle
+    return from !== undefined && (await linkOrCopy(from, path))
+  }
+
+  /** Lets go of content that no reader has open. */
+  forget(bagId: BagId): void {
+    const { layout, space } = this.#dependencies
+    const key = fileNameOf(bagId)
+    const idle = space.take(key)
+    if (idle !== undefined) space.track(layout.remove(key, idle.kind))
+  }
+
   /** See `BagCopies.copyTo`. */
   copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
     return this.#copies.copyTo(this.#use(bagId), path, options)
@@ -199,6 +248,23 @@ export class BagCache {
   /** See `BagCopies.sumOf`. */
   sumOf(bagId: BagId, options: CopyOptions = {}): Promise<ContentSum> {
     return this.#copies.sumOf(this.#use(bagId), options)
+  }
+
+  /** What is here of a bag is evicted after all else that is here. */
+  renew(bagId: BagId): void {
+    this.#dependencies.space.renew(fileNameOf(bagId))
+  }
+
+  /**
+   * Fetches all of a bag; resolves with its length. Rejects `local-disk-full` when there is no room to keep it, and as a
+   * read would.
+   */
+  async fetch(bagId: BagId, options: CopyOptions = {}): Promise<number> {
+    const { length } = await this.sumOf(bagId, options)
+    if (this.isComplete(bagId)) return length
+    throw new DriveError('local-disk-full', 'The cache has no room to keep all of it.', {
+      hint: 'Make room on the local disk, or mount with a larger --cache-size.',
+    })
   }
 
   /** See `BagCopies.confirm`; rejects `corrupt` also when the reader has bytes that turned out to be wrong. */
@@ -254,6 +320,8 @@ export class BagCache {
       bytes: space.usedBytes,
       maxBytes: this.#settings.maxBytes,
       bags: space.idleBags + open.filter((bag) => bag.receivedBytes > 0 || bag.isComplete).length,
+      hits: this.#tally.hits,
+      misses: this.#tally.misses,
       downloads: open
         .filter((bag) => bag.isDownloading)
         .map((bag) => ({ bagId: bag.bagId, received: bag.receivedBytes, total: bag.length })),

@@ -3,6 +3,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { Bag } from './bag.ts'
 import type { Claim } from './claim.ts'
 import type { ReadDispatcher } from './read-dispatcher.ts'
+import type { ReadTally } from './read-tally.ts'
 
 /**
  * A download runs this far ahead of a reader, and farther the more the reader has read in a row. So
@@ -24,6 +25,7 @@ export class BagReader {
   readonly #bag: Bag
   readonly #claim: Claim
   readonly #readDispatcher: ReadDispatcher
+  readonly #tally: ReadTally | undefined
   readonly #isProbe: boolean
   readonly #fromStart: boolean
   #closed = false
@@ -44,11 +46,13 @@ export class BagReader {
       readonly takesDoubts?: boolean
       readonly listedLength?: number
       readonly fromStart?: boolean
+      readonly tally?: ReadTally
     },
   ) {
     this.bagId = bag.bagId
     this.#bag = bag
     this.#readDispatcher = readDispatcher
+    this.#tally = options.tally
     this.#isProbe = options.isProbe
     this.#fromStart = options.fromStart ?? false
     this.#claim = bag.claim(options)
@@ -76,6 +80,7 @@ export class BagReader {
   async read(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number> {
     this.#checkOpen()
     if (buffer.length === 0) return 0
+    this.#tally?.count(this.#bag.isComplete || this.holds(position, position + buffer.length))
     const ahead = this.#isProbe ? 0 : this.#ahead()
     const isProbe = this.#isProbe
     const read = (): Promise<number> =>
@@ -98,7 +103,9 @@ export class BagReader {
     if (isComplete && this.#readDispatcher.isToHandOver()) return undefined
     const read = (): number | undefined => this.#bag.readNow(this.#claim, buffer, position)
     const count = isComplete ? this.#readDispatcher.atOnce(buffer.length, read) : read()
-    if (count !== undefined) this.#note(position, count)
+    if (count === undefined) return undefined
+    this.#tally?.count(true)
+    this.#note(position, count)
     return count
   }
 

@@ -98,6 +98,11 @@ export class CacheSpace implements DiskRoom {
     return this.#idle.peek(key)
   }
 
+  /** It is evicted after all that is here now. */
+  renew(key: string): void {
+    this.#idle.get(key)
+  }
+
   /** Takes content into use; its bytes are then counted with `adjust`. */
   take(key: string): IdleContent | undefined {
     const content = this.#idle.peek(key)

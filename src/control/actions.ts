@@ -1,5 +1,15 @@
 import type { Readable } from 'node:stream'
-import type { DriveStatus, LeavingProgress, Synced, WireItem, WireReport } from './protocol.ts'
+import type {
+  DriveStatus,
+  LeavingProgress,
+  Synced,
+  WireExplanation,
+  WireItem,
+  WireReport,
+  WireTrashItem,
+  WireWarmedUp,
+  WireWarmUpProgress,
+} from './protocol.ts'
 
 /** What a running drive does when asked over its socket. Every rejection is a DriveError. */
 export interface ControlActions {
@@ -12,6 +22,10 @@ export interface ControlActions {
     readonly onProgress: (progress: LeavingProgress) => void
   }): Promise<number>
   status(): DriveStatus
+  /** What is at a path of the drive, by its names from the root. Rejects `not-found` where nothing is known of it. */
+  explain(names: readonly string[]): Promise<WireExplanation>
+  /** The figures of docs/METRICS.md as Prometheus reads them. */
+  metrics(): Promise<string>
   /**
    * Sends what was closed under a name of the root, or all.
    * `onProgress` gets how many changes wait, of the whole drive.
@@ -20,6 +34,16 @@ export interface ControlActions {
     readonly name?: string
     readonly onProgress: (waiting: number) => void
   }): Promise<Synced>
+  /** Fetches what is at a path into the cache, by its names from the root. */
+  warmUp(
+    names: readonly string[],
+    options: {
+      readonly onProgress: (progress: WireWarmUpProgress) => void
+      readonly signal: AbortSignal
+    },
+  ): Promise<WireWarmedUp>
+  /** Asks for the listing now; resolves with the number of bags. */
+  refresh(): Promise<number>
   /** Tries failed changes again now, also those that waited for the person; all without ids. */
   retry(ids: readonly string[]): Promise<readonly WireItem[]>
   /** Forgets changes and their content for good. Rejects `busy` while one is being sent. */
@@ -32,4 +56,13 @@ export interface ControlActions {
   }): Promise<WireReport>
   /** Removes all cached content that is not open. */
   clearCache(): Promise<void>
+  /** What was deleted or replaced, the newest first. */
+  trash(): readonly WireTrashItem[]
+  /** See `RootTrash.restore`; `wanted` is an id or a name. Answers the item as it was in the trash. */
+  restore(
+    wanted: string,
+    options: { readonly name?: string; readonly replace: boolean },
+  ): Promise<WireTrashItem>
+  /** Removes items for good; all without ids. */
+  emptyTrash(wanted: readonly string[]): Promise<readonly WireTrashItem[]>
 }

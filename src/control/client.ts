@@ -5,17 +5,25 @@ import { z } from 'zod'
 import { DriveError, systemErrorCode, type DriveErrorCode } from '../domain/errors.ts'
 import {
   driveStatus,
+  explanation,
   leavingEvent,
   outboxItem,
+  refreshed,
   refusal,
   syncEvent,
+  trashItem,
   verifyEvent,
+  warmUpEvent,
   type DriveStatus,
   type LeavingEvent,
   type LeavingProgress,
   type Synced,
+  type WireExplanation,
   type WireItem,
   type WireReport,
+  type WireTrashItem,
+  type WireWarmedUp,
+  type WireWarmUpProgress,
 } from './protocol.ts'
 
 /** How a drive left: with so many changes kept for the next mount, by ending before it said, or not asked at all. */
@@ -82,6 +90,20 @@ function silent(socketPath: string, cause: unknown): DriveError {
   })
 }
 
+/** What is at a path of the drive, by its names from the root. */
+export async function askToExplain(
+  socketPath: string,
+  names: readonly string[],
+): Promise<WireExplanation> {
+  const path = `/explain?${queryOf('name', names)}`
+  return explanation.parse(JSON.parse(await answerOf(socketPath, 'GET', path)))
+}
+
+/** The figures of a drive as Prometheus reads them. */
+export async function askMetrics(socketPath: string): Promise<string> {
+  return text(await begunWithin(socketPath, (signal) => ask(socketPath, 'GET', '/metrics', signal)))
+}
+
 /** Waits until the service has what was closed under `name`, or all. */
 export async function askToSync(
   socketPath: string,
@@ -101,6 +123,35 @@ export async function askToSync(
   throw left()
 }
 
+/** Fetches what is at a path into the cache; ends as soon as the signal is aborted. */
+export async function askToWarmUp(
+  socketPath: string,
+  names: readonly string[],
+  options: {
+    readonly onProgress: (progress: WireWarmUpProgress) => void
+    readonly signal: AbortSignal
+  },
+): Promise<WireWarmedUp> {
+  const { onProgress, signal } = options
+  const path = `/warmup?${queryOf('name', names)}`
+  try {
+    for await (const event of eventsOf(socketPath, path, warmUpEvent, signal)) {
+      if (event.type === 'warm') return event
+      if (event.type === 'refused') throw toError(event)
+      onProgress(event.progress)
+    }
+  } catch (error) {
+    if (signal.aborted) throw signal.reason
+    if (!isDead(error)) throw error
+  }
+  throw left()
+}
+
+/** Has the listing asked for now; resolves with the number of bags. */
+export async function askToRefresh(socketPath: string): Promise<number> {
+  return refreshed.parse(JSON.parse(await answerOf(socketPath, 'POST', '/refresh'))).records
+}
+
 export async function askToVerify(
   socketPath: string,
   onProgress: (checked: number) => void,
@@ -114,7 +165,7 @@ export async function askToVerify(
 }
 
 export async function askToClearCache(socketPath: string): Promise<void> {
-  await text(await ask(socketPath, 'POST', '/cache/clear'))
+  await answerOf(socketPath, 'POST', '/cache/clear')
 }
 
 /** Answers the changes that it did this to; all when no ids are given to `retry`. */
@@ -123,9 +174,8 @@ export async function askOutbox(
   what: 'retry' | 'discard',
   ids: readonly string[],
 ): Promise<readonly WireItem[]> {
-  const query = new URLSearchParams(ids.map((id): [string, string] => ['id', id]))
-  const answer = await ask(socketPath, 'POST', `/outbox/${what}?${query.toString()}`)
-  return z.array(outboxItem).parse(JSON.parse(await text(answer)))
+  const path = `/outbox/${what}?${queryOf('id', ids)}`
+  return z.array(outboxItem).parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
 }
 
 export async function askContent(socketPath: string, id: string): Promise<IncomingMessage> {
@@ -133,12 +183,50 @@ export async function askContent(socketPath: string, id: string): Promise<Incomi
   return ask(socketPath, 'GET', `/outbox/content?${query.toString()}`)
 }
 
+/** What was deleted or replaced, the newest first. */
+export async function askTrash(socketPath: string): Promise<readonly WireTrashItem[]> {
+  return z.array(trashItem).parse(JSON.parse(await answerOf(socketPath, 'GET', '/trash')))
+}
+
+/** Resolves when it is as safe as the mode of the drive promises. */
+export async function askToRestore(
+  socketPath: string,
+  wanted: string,
+  options: { readonly name?: string; readonly replace: boolean },
+): Promise<WireTrashItem> {
+  const { name, replace } = options
+  const query = new URLSearchParams({
+    id: wanted,
+    ...(name === undefined ? {} : { as: name }),
+    ...(replace ? { replace: '' } : {}),
+  })
+  const path = `/trash/restore?${query.toString()}`
+  return trashItem.parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
+}
+
+/** Answers what is gone for good. */
+export async function askToEmptyTrash(
+  socketPath: string,
+  ids: readonly string[],
+): Promise<readonly WireTrashItem[]> {
+  const path = `/trash/empty?${queryOf('id', ids)}`
+  return z.array(trashItem).parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
+}
+
+/** A query that gives one key several times. */
+function queryOf(key: string, values: readonly string[]): string {
+  return new URLSearchParams(values.map((value): [string, string] => [key, value])).toString()
+}
+
 async function* eventsOf<Schema extends z.ZodType>(
   socketPath: string,
   path: string,
   schema: Schema,
+  stop?: AbortSignal,
 ): AsyncGenerator<z.infer<Schema>> {
-  const answer = await begunWithin(socketPath, (signal) => ask(socketPath, 'POST', path, signal))
+  const answer = await begunWithin(socketPath, (silence) =>
+    ask(socketPath, 'POST', path, stop === undefined ? silence : AbortSignal.any([silence, stop])),
+  )
   for await (const line of createInterface({ input: answer })) {
     yield schema.parse(JSON.parse(line))
   }
@@ -159,6 +247,15 @@ async function begunWithin(
     throw silence.signal.aborted ? silent(socketPath, error) : error
   } finally {
     clearTimeout(timer)
+  }
+}
+
+/** The whole answer; rejects `unavailable` where the drive ends before it has told all of it. */
+async function answerOf(socketPath: string, method: 'GET' | 'POST', path: string): Promise<string> {
+  try {
+    return await text(await ask(socketPath, method, path))
+  } catch (error) {
+    throw isDead(error) ? left() : error
   }
 }
 

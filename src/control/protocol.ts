@@ -43,6 +43,16 @@ export const outboxItem = z.object({
   nextTryAtMs: optional(z.number()),
 })
 
+/** Content of the trash. Times in ms since the epoch. */
+export const trashItem = z.object({
+  bagId: z.string(),
+  name: z.string(),
+  why: z.enum(['deleted', 'replaced']),
+  isFolder: z.boolean(),
+  length: z.number(),
+  deletedAtMs: z.number(),
+})
+
 /** The answer to `GET /status`. */
 export const driveStatus = z.object({
   version: z.literal(1),
@@ -59,7 +69,14 @@ export const driveStatus = z.object({
     records: z.number(),
     lastError: optional(z.object({ code: z.string(), message: z.string(), atMs: z.number() })),
   }),
-  cache: z.object({ bytes: z.number(), maxBytes: z.number(), bags: z.number() }),
+  cache: z.object({
+    bytes: z.number(),
+    maxBytes: z.number(),
+    bags: z.number(),
+    /** Reads since the mount: those that it answered, and those that waited for the service. Older drives do not tell. */
+    hits: optional(z.number()),
+    misses: optional(z.number()),
+  }),
   uploads: z.array(
     z.object({
       id: z.string(),
@@ -95,10 +112,55 @@ export const driveStatus = z.object({
   refused: optional(
     z.array(z.object({ name: z.string(), neededBytes: z.number(), leftBytes: z.number() })),
   ),
+  /**
+   * What was deleted or replaced and is kept on this machine; what had to go before its time, and what could not be
+   * kept, since it was mounted. A drive of an earlier version does not tell.
+   */
+  trash: optional(
+    z.object({
+      items: z.number(),
+      bytes: z.number(),
+      keptMs: z.number(),
+      givenUp: z.number(),
+      notKept: z.number(),
+    }),
+  ),
   /** Directories of changes that could not be read and were set aside; older drives do not tell. */
   damaged: z.array(z.string()).default([]),
   /** What is being written and takes room of the account, the largest first; an earlier version does not tell. */
   room: z.array(z.object({ name: z.string(), bytes: z.number() })).default([]),
+})
+
+const list = <Schema extends z.ZodType>(schema: Schema) => z.array(schema).readonly()
+
+/** The answer to `GET /explain`; see `Explanation` of the drive. */
+export const explanation = z.object({
+  path: z.string(),
+  what: z.enum(['drive', 'file', 'folder', 'directory', 'link', 'special', 'made-up', 'missing']),
+  state: optional(z.string()),
+  bagId: optional(z.string()),
+  bytes: optional(z.number()),
+  places: list(z.enum(['service', 'cache', 'part-in-cache', 'outbox', 'this-machine', 'trash'])),
+  cached: optional(z.object({ bytes: z.number(), isDownloading: z.boolean() })),
+  isListed: optional(z.boolean()),
+  hasOlder: optional(z.boolean()),
+  name: optional(
+    z.object({
+      service: z.string(),
+      why: list(z.enum(['coded', 'cut', 'zip', 'older'])),
+      others: list(z.string()),
+    }),
+  ),
+  folder: optional(z.string()),
+  changes: list(outboxItem),
+  waitsFor: list(outboxItem),
+  conflicts: list(z.object({ name: z.string(), other: z.string(), atMs: z.number() })),
+  leftOut: list(z.object({ folder: z.string(), path: optional(z.string()) })),
+  refused: optional(z.object({ name: z.string(), neededBytes: z.number(), leftBytes: z.number() })),
+  inTrash: list(trashItem),
+  unreadable: optional(z.string()),
+  outage: optional(z.string()),
+  madeUp: optional(z.enum(['control', 'change', 'trash', 'bags', 'bag'])),
 })
 
 const unreadable = z.object({ bagId: z.string(), reason: z.string() })
@@ -131,6 +193,28 @@ export const syncEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('refused'), ...problem }),
 ])
 
+const warmUpProgress = z.object({
+  bags: z.number(),
+  ofBags: z.number(),
+  bytes: z.number(),
+  ofBytes: z.number(),
+})
+
+/** A line of the answer to `POST /warmup`. */
+export const warmUpEvent = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('progress'), progress: warmUpProgress }),
+  z.object({
+    type: z.literal('warm'),
+    bags: z.number(),
+    bytes: z.number(),
+    failed: list(z.object({ name: z.string(), reason: z.string() })),
+  }),
+  z.object({ type: z.literal('refused'), ...problem }),
+])
+
+/** The answer to `POST /refresh`. */
+export const refreshed = z.object({ records: z.number() })
+
 /** A line of the answer to `POST /cache/verify`. */
 export const verifyEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('progress'), checked: z.number() }),
@@ -141,6 +225,7 @@ export const verifyEvent = z.discriminatedUnion('type', [
 export type LeavingProgress = z.infer<typeof leavingProgress>
 export type LeavingEvent = z.infer<typeof leavingEvent>
 export type WireItem = z.infer<typeof outboxItem>
+export type WireTrashItem = z.infer<typeof trashItem>
 
 /** How a sync ended. */
 export interface Synced {
@@ -151,6 +236,10 @@ export interface Synced {
 }
 
 export type DriveStatus = z.infer<typeof driveStatus>
+export type WarmUpEvent = z.infer<typeof warmUpEvent>
+export type WireWarmUpProgress = z.infer<typeof warmUpProgress>
+export type WireWarmedUp = Omit<Extract<WarmUpEvent, { type: 'warm' }>, 'type'>
+export type WireExplanation = z.infer<typeof explanation>
 export type WireReport = z.infer<typeof verifyReport>
 export type Refusal = z.infer<typeof refusal>
 export type SyncEvent = z.infer<typeof syncEvent>

@@ -30,7 +30,7 @@ export class DriveRegistry {
     for (const { mountpoint, stateDir } of await this.list()) {
       if (stateDir !== undefined && stateDir === drive.stateDir) await this.remove(mountpoint)
     }
-    const path = this.#path(drive.mountpoint)
+    const path = this.pathOf(drive.mountpoint)
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 })
       await writeFileAtomic(path, JSON.stringify(drive), { durable: false })
@@ -41,7 +41,7 @@ export class DriveRegistry {
 
   /** Undefined when no drive is known there, or its file cannot be read. */
   async find(mountpoint: string): Promise<RunningDrive | undefined> {
-    return this.#read(this.#path(mountpoint))
+    return this.#read(this.pathOf(mountpoint))
   }
 
   async #read(path: string): Promise<RunningDrive | undefined> {
@@ -64,10 +64,11 @@ export class DriveRegistry {
   }
 
   async remove(mountpoint: string): Promise<void> {
-    await rm(this.#path(mountpoint), { force: true })
+    await rm(this.pathOf(mountpoint), { force: true })
   }
 
-  #path(mountpoint: string): string {
+  /** The file that tells of the drive of a mountpoint. */
+  pathOf(mountpoint: string): string {
     const hash = createHash('sha256').update(mountpoint).digest('hex').slice(0, 16)
     return join(this.#dir, `${hash}.json`)
   }

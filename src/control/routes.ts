@@ -2,7 +2,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { ControlActions } from './actions.ts'
-import type { LeavingEvent, LeavingProgress, Refusal, SyncEvent, VerifyEvent } from './protocol.ts'
+import type {
+  LeavingEvent,
+  LeavingProgress,
+  Refusal,
+  SyncEvent,
+  VerifyEvent,
+  WarmUpEvent,
+  WireWarmUpProgress,
+} from './protocol.ts'
 
 interface ControlCall {
   readonly actions: ControlActions
@@ -14,11 +22,22 @@ interface ControlCall {
 
 type Route = (exchange: ControlCall) => Promise<void>
 
-/** What can be asked, by method and path. `id` may be given several times. */
+/** What can be asked, by method and path. `id` and `name` may be given several times. */
 const ROUTES: Readonly<Record<string, Route>> = {
   'POST /leave': leave,
   'GET /status': ({ actions, response }) => sendJson(response, actions.status()),
+  'GET /explain': async ({ actions, query, response }) =>
+    sendJson(response, await actions.explain(query.getAll('name'))),
+  'GET /metrics': async ({ actions, response }) => {
+    const figures = await actions.metrics()
+    response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' })
+    response.write(figures)
+    await end(response)
+  },
   'POST /sync': sync,
+  'POST /warmup': warmUp,
+  'POST /refresh': async ({ actions, response }) =>
+    sendJson(response, { records: await actions.refresh() }),
   'POST /outbox/retry': async ({ actions, query, response }) =>
     sendJson(response, await actions.retry(query.getAll('id'))),
   'POST /outbox/discard': async ({ actions, query, response }) =>
@@ -33,6 +52,14 @@ const ROUTES: Readonly<Record<string, Route>> = {
     await actions.clearCache()
     await sendJson(response, actions.status().cache)
   },
+  'GET /trash': ({ actions, response }) => sendJson(response, actions.trash()),
+  'POST /trash/restore': async ({ actions, query, response }) => {
+    const name = query.get('as')
+    const options = { ...(name === null ? {} : { name }), replace: query.has('replace') }
+    await sendJson(response, await actions.restore(query.get('id') ?? '', options))
+  },
+  'POST /trash/empty': async ({ actions, query, response }) =>
+    sendJson(response, await actions.emptyTrash(query.getAll('id'))),
 }
 
 /** Answers one request. A DriveError goes to the client, anything else rejects. */
@@ -86,6 +113,16 @@ async function sync({ actions, query, response }: ControlCall): Promise<void> {
       onProgress,
     })
     send({ type: 'synced', left: [...left], beingWritten: [...beingWritten] })
+  })
+}
+
+async function warmUp({ actions, query, response, signal }: ControlCall): Promise<void> {
+  await answerInLines<WarmUpEvent>(response, asRefused, async (send) => {
+    const onProgress = (progress: WireWarmUpProgress): void => {
+      send({ type: 'progress', progress })
+    }
+    const done = await actions.warmUp(query.getAll('name'), { onProgress, signal })
+    send({ type: 'warm', ...done })
   })
 }
 

@@ -7,7 +7,8 @@ import type { RefusedChanges, RoomHolder } from '../drive/space/room.ts'
 import type { ListingStatus } from '../namespace/listing.ts'
 import { listItems, type Sending } from '../outbox/items.ts'
 import { percentOf } from '../outbox/words.ts'
-import type { DriveStatus } from './protocol.ts'
+import type { TrashReport } from '../trash/trash.ts'
+import type { DriveStatus, WireItem } from './protocol.ts'
 
 /** What a running drive is asked for its status. */
 export interface StatusDeps {
@@ -19,6 +20,7 @@ export interface StatusDeps {
   readonly leftOut: () => readonly LeftOutFile[]
   readonly roomHolders: () => readonly RoomHolder[]
   readonly refused: () => readonly RefusedChanges[]
+  readonly trash: () => TrashReport
   /** A name in the listing for a bag, if it has one. */
   readonly nameOf: (bagId: BagId) => string | undefined
 }
@@ -32,12 +34,12 @@ export type AboutDrive = Pick<
 /** Everything that `bagfs status` and `.bagfs/status` tell, as it is now. */
 export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus {
   const { ageMs, records, lastError } = deps.listing.status()
-  const { bytes, maxBytes, bags, downloads } = deps.cache.stats()
+  const { downloads, ...cache } = deps.cache.stats()
   return {
     version: 1,
     ...about,
     listing: { ageMs: ageMs ?? null, records, ...(lastError === undefined ? {} : { lastError }) },
-    cache: { bytes, maxBytes, bags },
+    cache,
     uploads: deps.uploader.progress().map((upload) => ({ ...upload, percent: percentOf(upload) })),
     downloads: downloads.map(({ bagId, received, total }) => {
       const name = deps.nameOf(bagId)
@@ -52,7 +54,13 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     conflicts: deps.conflicts().map(({ name, other, atMs }) => ({ name, other, atMs })),
     leftOut: [...deps.leftOut()],
     refused: [...deps.refused()],
+    trash: { ...deps.trash() },
     damaged: [...deps.outbox.damaged()],
     room: deps.roomHolders().map(({ name, bytes }) => ({ name, bytes })),
   }
+}
+
+/** True for what the service is to get; junk of desktops stays here on purpose. */
+export function isOwed(item: WireItem): boolean {
+  return item.phase !== 'local'
 }

@@ -1,7 +1,10 @@
-import { constants } from 'node:fs'
+import { closeSync, constants, openSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { open, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { syncDirectory } from './sync.ts'
+
+/** Ends the name of what takes the place of a file in a moment. */
+export const NEW_SUFFIX = '.new'
 
 /** As `w`, but never through a link that has the name. */
 const WRITE_ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
@@ -17,7 +20,7 @@ export async function writeFileAtomic(
   data: string | Uint8Array | Iterable<string>,
   options: { readonly durable: boolean },
 ): Promise<void> {
-  const temporary = `${path}.${process.pid}.new`
+  const temporary = `${path}.${process.pid}${NEW_SUFFIX}`
   try {
     const file = await open(temporary, WRITE_ANEW, 0o600)
     try {
@@ -32,4 +35,24 @@ export async function writeFileAtomic(
     throw error
   }
   if (options.durable) await syncDirectory(dirname(path))
+}
+
+/**
+ * As `writeFileAtomic` of something small that only a kill must not take, within the call: it goes to memory of the
+ * kernel, and to hand it to another thread would take longer.
+ */
+export function replaceFileNow(path: string, text: string): void {
+  const temporary = `${path}.${process.pid}${NEW_SUFFIX}`
+  try {
+    const fd = openSync(temporary, WRITE_ANEW, 0o600)
+    try {
+      writeFileSync(fd, text)
+    } finally {
+      closeSync(fd)
+    }
+    renameSync(temporary, path)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
-import { copyFile, open, rename, rm } from 'node:fs/promises'
+import { copyFile, rename, rm } from 'node:fs/promises'
 import { systemErrorCode } from '../domain/errors.ts'
+import { syncFile } from './sync.ts'
 
 /** Renames, or copies to another disk and then removes the original: what is at `to` is whole at any time. */
 export async function moveFile(from: string, to: string): Promise<void> {
@@ -20,13 +21,4 @@ export async function moveFile(from: string, to: string): Promise<void> {
     throw error
   }
   await rm(from)
-}
-
-async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, 'r+')
-  try {
-    await handle.datasync()
-  } finally {
-    await handle.close()
-  }
 }

@@ -10,7 +10,7 @@ const S_ISVTX = 0o1000
 const MOST_LINKS = 40
 
 /** What a person calls such a directory. */
-export type PathName = '--state-dir' | 'data directory'
+export type PathName = '--state-dir' | 'data directory' | 'config directory'
 
 /**
  * Refuses (`usage`, with the command that mends it) a directory that other users of this machine

@@ -1,3 +1,4 @@
+import type { AttributeChanges } from './attributes.ts'
 import type { BagId } from './ids.ts'
 
 /** One record of the listing (docs/SERVICE.md), as the drive uses it. */
@@ -19,8 +20,11 @@ export interface Account {
   readonly capacity: number
 }
 
-/** What we learned of a bag and its record does not say. A bag is immutable, so `kind`, `length` and `sha256` hold for ever. */
-export interface BagFacts {
+/**
+ * What we learned of a bag and its record does not say. A bag is immutable, so `kind`, `length` and `sha256` hold for ever;
+ * the attributes are those that were set on this machine.
+ */
+export interface BagFacts extends AttributeChanges {
   readonly kind?: 'file' | 'folder'
   /** True length of the download in bytes. */
   readonly length?: number
@@ -28,10 +32,6 @@ export interface BagFacts {
   readonly isCertain?: boolean
   /** SHA-256 of the download, 64 hex digits. */
   readonly sha256?: string
-  /** Permission bits (0o777) set by chmod on this machine. */
-  readonly mode?: number
-  readonly mtimeMs?: number
-  readonly atimeMs?: number
 }
 
 /** What is known of bags; the store of `state` is one. */

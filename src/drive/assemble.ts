@@ -1,4 +1,5 @@
 import type { BagCache } from '../content/bag-cache.ts'
+import type { SharedRoom } from '../content/shared-room.ts'
 import type { Clock } from '../domain/clock.ts'
 import { isZipName, type FolderNaming } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
@@ -8,12 +9,14 @@ import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { UploaderDeps } from '../outbox/ports.ts'
 import type { StepListener } from '../outbox/steps.ts'
+import type { LocalPartsStore } from '../state/local-parts-store.ts'
 import { Uploader } from '../outbox/uploader.ts'
 import { Committer } from './root/commit.ts'
 import { Conflicts } from './root/conflicts.ts'
 import { Contents } from './root/contents.ts'
 import { Entries } from './root/entries.ts'
 import { ExtendedAttributes } from './root/extended.ts'
+import { Explainer } from './explain.ts'
 import { Files } from './root/files.ts'
 import { FolderUploads } from './folders/folder-uploads.ts'
 import { FolderHome } from './folders/folder-home.ts'
@@ -26,25 +29,35 @@ import { LeftOut } from './folders/left-out.ts'
 import { Moves } from './moves/moves.ts'
 import { MissingBags } from './root/missing-bags.ts'
 import { NameChanges } from './root/name-changes.ts'
+import type { Attributes } from './tree/attributes.ts'
 import { Nodes, type FileNode } from './tree/nodes.ts'
 import { Puts } from './root/puts.ts'
 import { RootRoom } from './root/room-beside.ts'
 import { RootAttributes } from './root/root-attributes.ts'
+import { Renames } from './root/renames.ts'
 import { RootHome } from './root/root-home.ts'
+import { RootNodes } from './root/root-nodes.ts'
+import { RootTrash } from './root/root-trash.ts'
 import type { DriveSettings } from './settings.ts'
+import type { Trash } from '../trash/trash.ts'
 import { Space } from './space/space.ts'
 import { Unclosed } from './unclosed.ts'
+import { WarmUp } from './warm-up.ts'
 
 export interface DriveDeps {
   readonly service: UploaderDeps['service']
   readonly listing: Listing
   readonly cache: BagCache
   readonly inflated: InflatedFiles
+  readonly trash: Trash
+  readonly disk: SharedRoom
+  readonly keeper: UploaderDeps['trash']
   readonly outbox: Outbox
   readonly facts: UploaderDeps['facts']
   readonly clock: Clock
   readonly log: Logger
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
+  readonly localParts: LocalPartsStore
   readonly onStep?: StepListener
 }
 
@@ -65,6 +78,9 @@ export interface DriveParts {
   readonly conflicts: Conflicts
   readonly leftOut: LeftOut
   readonly unclosed: Unclosed
+  readonly trash: RootTrash
+  readonly explainer: Explainer
+  readonly warmUp: WarmUp
 }
 
 const SPACE_TTL_MS = 10_000
@@ -80,14 +96,7 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const entries = new Entries({ ...given, nodes, missing, sizeOf, onFresh }, settings)
   const uploader = makeUploader({ given, entries, folders: () => folderUploads }, settings)
   const deps = { ...given, uploader }
-  const account = settings.account === undefined ? {} : { account: settings.account }
-  const space = new Space(
-    { ...deps, intents: () => deps.outbox.intents(), isDiskShort: () => deps.outbox.isShort },
-    { ttlMs: SPACE_TTL_MS, ...account },
-  )
-  deps.outbox.onChange(() => {
-    space.outboxChanged()
-  })
+  const space = makeSpace(deps, settings)
   const kinds = makeKinds(deps, entries)
   const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)
   const nodeLocks = new KeyedLock<FileNode>()
@@ -97,9 +106,8 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const committer = new Committer({ ...recorded, nodeLocks }, settings)
   const rootRoom = new RootRoom({ ...deps, space })
   const shared = { ...recorded, nodes, kinds, committer, space, rootRoom }
-  const changes = new NameChanges(shared, settings)
-  const modeOf = (node: FileNode): number => attributes.modeOf(node)
-  const files = new Files({ ...shared, contents, nodeLocks, modeOf })
+  const attributesOf = (node: FileNode): Attributes => attributes.of(node)
+  const files = new Files({ ...shared, contents, nodeLocks, attributesOf })
   const extended = new ExtendedAttributes({
     ...deps,
     kinds,
@@ -110,23 +118,19 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const inFolders = { ...shared, folders: openFolders, attributes, extended }
   const folders = new FolderHome(inFolders, settings)
   const folderUploads = new FolderUploads(inFolders)
+  const changes = new NameChanges({ ...shared, folders }, settings)
   const names = new KeyedLock<'names'>()
-  const root = new RootHome(
-    {
-      ...shared,
-      names,
-      attributes,
-      changes,
-      files,
-      folders,
-      extended,
-    },
-    settings,
-  )
-  const parts = { ...shared, contents, attributes, changes, names, folders, openFolders, root }
+  const rootNodes = new RootNodes({ ...shared, folders }, settings)
+  const inRoot = { ...shared, names, rootNodes, attributes, changes, folders, extended }
+  const renames = new Renames(inRoot)
+  const root = new RootHome({ ...inRoot, files, renames }, settings)
+  const parts = { ...inRoot, contents, openFolders, root }
   const moves = new Moves({ ...parts, handles, settings })
   const unclosed = new Unclosed({ ...parts, handles })
-  return { ...parts, missing, leftOut, handles, folderUploads, moves, unclosed }
+  const rootTrash = new RootTrash(parts, settings)
+  const explainer = new Explainer({ ...parts, leftOut, rootTrash })
+  const front = { explainer, warmUp: new WarmUp(parts), trash: rootTrash }
+  return { ...parts, missing, leftOut, handles, folderUploads, moves, unclosed, ...front }
 }
 
 interface ForUploader {
@@ -144,6 +148,7 @@ function makeUploader(
     {
       ...given,
       content: given.cache,
+      trash: given.keeper,
       isShown: (bagId) => entries.shows(bagId),
       folders: {
         pack: (put, path, options) => folders().pack(put, path, options),
@@ -152,6 +157,18 @@ function makeUploader(
     },
     { ...uploads, listingLagMs: usualLagMs, durable: writeBack },
   )
+}
+
+function makeSpace(deps: DriveDeps, { account }: DriveSettings): Space {
+  const { outbox } = deps
+  const space = new Space(
+    { ...deps, intents: () => outbox.intents(), isDiskShort: () => outbox.isShort },
+    { ttlMs: SPACE_TTL_MS, ...(account === undefined ? {} : { account }) },
+  )
+  outbox.onChange(() => {
+    space.outboxChanged()
+  })
+  return space
 }
 
 function makeKinds(deps: DriveDeps, entries: Entries): Kinds {

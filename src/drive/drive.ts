@@ -1,17 +1,31 @@
+import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { SpaceReport } from './space/space.ts'
-import type { AttributeChanges, Attributes, DirectoryEntry } from './tree/attributes.ts'
+import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
+import type { Explanation } from './explanation.ts'
 import { FolderOpenFile } from './folders/folder-open-file.ts'
 import { RootOpenFile } from './root/root-open-file.ts'
 import { ROOT } from './tree/nodes.ts'
 import type { RefusedChanges, RoomHolder } from './space/room.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
-import type { CreateOptions, Home, OpenOptions } from './tree/home.ts'
+import type { CreateOptions, Home, MadeAttributes, OpenOptions } from './tree/home.ts'
+import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
+
+/** What the extended attributes of a file may take, as they are kept. */
+const EXTENDED_BYTES = 1 << 17
+
+/** True for the extended attributes that programs give meaning to. */
+function isOfPrograms(name: string): boolean {
+  return name.startsWith('user.') && !name.startsWith('user.bagfs.')
+}
+
+/** The set-group-ID bit. */
+const S_ISGID = 0o2000
 
 /**
  * The file system: nodes, handles, operations. Knows no FUSE and no HTTP; every rejection is a
@@ -89,6 +103,11 @@ export class Drive {
     return this.#parts.leftOut
   }
 
+  /** What was deleted or replaced, and how it comes back. */
+  get trash(): DriveParts['trash'] {
+    return this.#parts.trash
+  }
+
   /** Rejects `not-found` when nothing in the directory has this name. */
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const hidden = parent === ROOT ? this.#hidden.get(name) : undefined
@@ -113,13 +132,13 @@ export class Drive {
   }
 
   /**
-   * chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the
-   * bag. As in `create` and `makeDirectory`, the drive's umask is taken away from a mode.
+   * chmod, chown and utimens: `KeptAttributes` tells where that is kept. As in `create` and `makeDirectory`, the drive's umask is taken away from a mode.
    */
   async setAttributes(node: NodeId, changes: AttributeChanges): Promise<void> {
-    const { mode, ...others } = changes
-    const masked = mode === undefined ? others : { ...others, mode: this.#masked(mode) }
-    await this.#changing(node).setAttributes(node, masked)
+    const { mode } = changes
+    const masked = mode === undefined ? changes : { ...changes, mode: this.#masked(mode) }
+    const ctimeMs = this.#deps.clock.now()
+    await this.#changing(node).setAttributes(node, { ...masked, ctimeMs })
   }
 
   /** Cuts or lengthens a file; what close would do follows at once. */
@@ -142,22 +161,53 @@ export class Drive {
     parent: NodeId,
     name: string,
     mode: number,
-    options: CreateOptions = {},
+    options: CreateOptions & { readonly owner?: Owner } = {},
   ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
     this.#refuseHidden(parent, name)
-    const made = await this.#changing(parent).create(parent, name, this.#masked(mode), options)
+    const home = this.#changing(parent)
+    const begun = await this.#begun(parent, { mode, ...options.owner })
+    const made = await home.create(parent, name, begun, options)
     return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
   }
 
-  async makeDirectory(parent: NodeId, name: string, mode: number): Promise<void> {
+  async makeDirectory(
+    parent: NodeId,
+    name: string,
+    mode: number,
+    owner: Owner = {},
+  ): Promise<void> {
     this.#refuseHidden(parent, name)
-    await this.#changing(parent).makeDirectory(parent, name, this.#masked(mode))
+    const home = this.#changing(parent)
+    const made = await this.#begun(parent, { mode, ...owner })
+    // A directory that hands its group on makes directories that do so, too.
+    const inherited = made.isHanded ? S_ISGID : 0
+    await home.makeDirectory(parent, name, { ...made, mode: made.mode | inherited })
   }
 
   /** A relative link that stays inside its folder; others are refused. */
-  async makeSymlink(parent: NodeId, name: string, target: string): Promise<void> {
+  async makeSymlink(
+    parent: NodeId,
+    name: string,
+    target: string,
+    owner: Owner = {},
+  ): Promise<void> {
     this.#refuseHidden(parent, name)
-    await this.#changing(parent).makeSymlink(parent, name, target)
+    const home = this.#changing(parent)
+    const { uid, gid } = await this.#begun(parent, { mode: 0o777, ...owner })
+    await home.makeSymlink(parent, name, target, { uid, gid })
+  }
+
+  /** A fifo, a socket or a device: of this machine, and never sent. */
+  async makeNode(
+    parent: NodeId,
+    name: string,
+    made: MadeAttributes,
+    special: SpecialNode,
+  ): Promise<void> {
+    this.#refuseHidden(parent, name)
+    const home = this.#changing(parent)
+    const { mode, uid, gid } = await this.#begun(parent, made)
+    await home.makeNode(parent, name, { mode, uid, gid }, special)
   }
 
   async readSymlink(node: NodeId): Promise<string> {
@@ -211,6 +261,12 @@ export class Drive {
 
   async fsync(handle: HandleId): Promise<void> {
     await this.#parts.handles.change(handle, (file) => file.fsync())
+    await this.fsyncDirectory()
+  }
+
+  /** All that was closed, made, renamed or removed so far survives a power cut when this resolves. */
+  async fsyncDirectory(): Promise<void> {
+    await this.#deps.outbox.sync.complete()
   }
 
   async release(handle: HandleId): Promise<void> {
@@ -262,17 +318,77 @@ export class Drive {
     return this.#parts.space.refused()
   }
 
-  listExtended(node: NodeId): readonly string[] {
-    return this.#at(node).listExtended(node)
+  async listExtended(node: NodeId): Promise<readonly string[]> {
+    const home = this.#at(node)
+    const { extended = {} } = await home.getAttributes(node)
+    return [...home.listExtended(node), ...Object.keys(extended)]
   }
 
-  getExtended(node: NodeId, name: string): string {
-    return this.#at(node).getExtended(node, name)
+  async getExtended(node: NodeId, name: string): Promise<Buffer> {
+    const home = this.#at(node)
+    if (!isOfPrograms(name)) return Buffer.from(home.getExtended(node, name))
+    const value = (await home.getAttributes(node)).extended?.[name]
+    if (value === undefined) throw new DriveError('no-attribute', `There is no attribute ${name}.`)
+    return Buffer.from(value, 'base64')
   }
 
-  /** `user.bagfs.description` and `user.bagfs.kind`; others are refused as `unsupported`. */
-  async setExtended(node: NodeId, name: string, value: string): Promise<void> {
-    await this.#changing(node).setExtended(node, name, value)
+  /** `user.bagfs.description`, `user.bagfs.kind` and those of programs; others are refused as `unsupported`. */
+  async setExtended(
+    node: NodeId,
+    name: string,
+    value: Uint8Array,
+    { must }: { readonly must?: 'make' | 'replace' } = {},
+  ): Promise<void> {
+    if (!isOfPrograms(name)) {
+      await this.#changing(node).setExtended(node, name, Buffer.from(value).toString())
+      return
+    }
+    const { extended = {} } = await this.#ofPrograms(node)
+    const isThere = name in extended
+    if (must === 'make' && isThere) throw new DriveError('exists', 'There is such an attribute.')
+    if (must === 'replace' && !isThere) throw new DriveError('no-attribute', 'There is none.')
+    const changed = { ...extended, [name]: Buffer.from(value).toString('base64') }
+    if (JSON.stringify(changed).length > EXTENDED_BYTES) {
+      throw new DriveError('no-space', 'The extended attributes of a file cannot take more room.')
+    }
+    await this.setAttributes(node, { extended: changed })
+  }
+
+  async removeExtended(node: NodeId, name: string): Promise<void> {
+    const { extended = {} } = isOfPrograms(name) ? await this.#ofPrograms(node) : {}
+    await this.getExtended(node, name)
+    if (!isOfPrograms(name)) await this.setExtended(node, name, Buffer.alloc(0))
+    else {
+      const left = Object.entries(extended).filter(([each]) => each !== name)
+      await this.setAttributes(node, { extended: Object.fromEntries(left) })
+    }
+  }
+
+  /** What has attributes of programs: not the root, nor what the drive makes up. */
+  async #ofPrograms(node: NodeId): Promise<Attributes> {
+    const home = this.#changing(node)
+    const { root, folders } = this.#parts
+    if (node === ROOT || (home !== root && home !== folders)) {
+      throw new DriveError('unsupported', 'No extended attributes are kept here.')
+    }
+    return home.getAttributes(node)
+  }
+
+  /** What is at a path, by its names from the root. Rejects `not-found` where nothing is known of it. */
+  explain(names: readonly string[]): Promise<Explanation> {
+    return this.#parts.explainer.explain(names, this)
+  }
+
+  /** Fetches what is at a path ahead of its readers, without names all of the account. See `WarmUp`. */
+  warmUp(names: readonly string[], options: WarmUpOptions): Promise<WarmedUp> {
+    return this.#parts.warmUp.fetch(names, this, options)
+  }
+
+  /** Asks the service what there is; resolves with the number of bags. Rejects with the service's error. */
+  async refresh(): Promise<number> {
+    await this.#deps.listing.refreshNow()
+    await this.#parts.entries.fresh()
+    return this.#parts.entries.records().length
   }
 
   /** Gets the first listing, so that a drive that cannot answer fails at mount. */
@@ -302,6 +418,19 @@ export class Drive {
     this.#parts.missing.close()
     this.#parts.openFolders.close()
     return Promise.resolve()
+  }
+
+  /**
+   * What something begins with that is made in a directory. In one with the set-group-ID bit it is of the group of that;
+   * `isHanded` tells so.
+   */
+  async #begun(
+    parent: NodeId,
+    { mode, uid, gid }: MadeAttributes,
+  ): Promise<MadeAttributes & { readonly isHanded: boolean }> {
+    const above = await this.#at(parent).getAttributes(parent)
+    const isHanded = (above.mode & S_ISGID) !== 0
+    return { mode: this.#masked(mode), uid, gid: isHanded ? above.gid : gid, isHanded }
   }
 
   #masked(mode: number): number {

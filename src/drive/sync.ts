@@ -7,7 +7,7 @@ import type { Intent } from '../intents/intent.ts'
 import { clashKeyOf } from '../namespace/name-clashes.ts'
 import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
-import { isSuperseded, isToSend } from '../intents/rules.ts'
+import { isHeldFile, isLeftToDelete, isRefused, isSuperseded, isToSend } from '../intents/rules.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { FolderUploads } from './folders/folder-uploads.ts'
 
@@ -49,7 +49,7 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   // A folder that was emptied leaves a delete of its bag, and a stored change may have bags to delete yet.
   const rest = outbox
     .intents()
-    .filter((intent) => isNamed(intent, name) && isLeftToDelete(intent, outbox))
+    .filter((intent) => isNamed(intent, name) && isLeftToDelete(outbox, intent))
     .map(({ id }) => id)
     .filter((id) => !failures.has(id))
   await forEach(rest, failures, (id) => deleteRest(deps, id))
@@ -93,9 +93,9 @@ async function attemptWhole(
 ): Promise<void> {
   await attemptAnew(uploader, id)
   // What the service only said that it has is sent again.
-  if (isUnstored(outbox.get(id))) await attemptAnew(uploader, id)
+  if (isRefused(outbox.get(id))) await attemptAnew(uploader, id)
   const left = outbox.get(id)
-  if (!isUnstored(left) || left?.failure === undefined) return
+  if (!isRefused(left) || left?.failure === undefined) return
   // The one in its place has its content, or newer content, and is tried as well.
   if (isSuperseded(outbox, id)) return
   throw new DriveError(left.failure.code, left.failure.message)
@@ -108,18 +108,8 @@ async function deleteRest(
   if (outbox.get(id)?.kind === 'delete') await attemptAnew(uploader, id)
   else await uploader.attemptRest(id)
   const left = outbox.get(id)
-  if (left === undefined || !isLeftToDelete(left, outbox) || left.failure === undefined) return
+  if (left === undefined || !isLeftToDelete(outbox, left) || left.failure === undefined) return
   throw new DriveError(left.failure.code, left.failure.message)
-}
-
-/** True for a change that is at the service but for bags that are to be deleted there. */
-function isLeftToDelete(intent: Intent, outbox: Outbox): boolean {
-  const isKind = intent.kind === 'delete' || intent.phase === 'confirmed'
-  return isKind && isToSend(intent) && !isSuperseded(outbox, intent.id)
-}
-
-function isUnstored(intent: Intent | undefined): boolean {
-  return intent?.kind === 'put' && intent.phase === 'waiting' && intent.failure !== undefined
 }
 
 async function attemptAnew(uploader: Uploader, id: IntentId): Promise<void> {
@@ -138,8 +128,4 @@ async function attemptAnew(uploader: Uploader, id: IntentId): Promise<void> {
 function isNamed(intent: Intent, name: string | undefined): boolean {
   if (name === undefined || intent.name === name) return true
   return clashKeyOf(encodeName(intent.name)) === clashKeyOf(name)
-}
-
-function isHeldFile(intent: Intent): boolean {
-  return intent.phase === 'held' && intent.kind === 'put' && intent.content.from !== 'folder'
 }

@@ -81,8 +81,8 @@ export class Unclosed {
   *#inRoot(): Iterable<UnpromisedFile> {
     const { nodes, committer } = this.#deps
     for (const node of nodes.all()) {
-      const { name, isDraft, handles } = node
-      if (!isDraft || name === undefined) continue
+      const { name, hasUnpromised, handles } = node
+      if (!hasUnpromised || name === undefined) continue
       const isBeingWritten = [...handles].some(({ writable }) => writable)
       const promise = () => committer.commit(node)
       yield { path: name, top: name, isBeingWritten, mayBeClosed: false, promise }
@@ -98,7 +98,8 @@ export class Unclosed {
         const inside = pathOfItem(item, folder.top)
         if (inside === undefined) continue
         const isBeingWritten = written.has(item)
-        const mayBeClosed = isBeingWritten && content.journaled && content.staged?.dirty !== true
+        const mayBeClosed =
+          isBeingWritten && content.journaled && content.staged?.hasUnpromised !== true
         const promise = () => files.persist(item, { closes: true })
         yield { path: `${name}/${inside}`, top: name, isBeingWritten, mayBeClosed, promise }
       }

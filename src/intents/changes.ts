@@ -1,4 +1,4 @@
-import type { BagId } from '../domain/ids.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { isHiddenAtLast, lastMarks, toEffects } from './effects.ts'
 import type { Intent, PutIntent } from './intent.ts'
@@ -8,6 +8,10 @@ import { isUnproven, orderOf } from './rules.ts'
 export interface Changes {
   /** Bags that do not show, although the listing may have them. */
   readonly hidden: ReadonlySet<BagId>
+  /** Intents that others take the place of. */
+  readonly superseded: ReadonlySet<IntentId>
+  /** Bags that some intent hides, or was given. */
+  readonly concerned: ReadonlySet<BagId>
   /** Puts whose content the service does not have yet. */
   readonly pending: readonly PutIntent[]
   /** What confirmed puts made; the listing may have it already. */
@@ -29,6 +33,8 @@ export function readIntents(intents: readonly Intent[]): Changes {
   const isSentAgain = findSentAgain(intents)
   return {
     hidden: new Set([...marks.hides.keys()].filter((bagId) => isHiddenAtLast(marks, bagId))),
+    superseded,
+    concerned: new Set([...marks.hides.keys(), ...marks.given.keys()]),
     pending: live.filter((put) => !isConfirmed(put)),
     made: live
       .filter(isConfirmed)
@@ -66,6 +72,11 @@ function findSentAgain(intents: readonly Intent[]): (put: ConfirmedPut) => boole
 /** Of content and name; none where the content is not known yet. */
 function keyOf({ name, content }: PutIntent): string | undefined {
   return content.from === 'staged' ? `${content.sha256}/${name}` : undefined
+}
+
+/** The record that the listing is going to have for a put; undefined for one that is not confirmed. */
+export function confirmedRecord(put: PutIntent): BagRecord | undefined {
+  return isConfirmed(put) ? toRecord(put) : undefined
 }
 
 /** The record that the listing is going to have for a confirmed put. */

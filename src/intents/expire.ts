@@ -17,11 +17,22 @@ export interface DoubtfulBag {
   readonly confirmedAtMs: number
 }
 
+/** What is known beside a listing. */
+export interface KnownBeside {
+  /** Bags that the listing lacks, and that the service says it has no more. */
+  readonly gone?: ReadonlySet<BagId>
+  /** Bags that were deleted and are listed: the service says that it has them (again). */
+  readonly back?: ReadonlySet<BagId>
+  /** Intents that a file which is being written will supersede: they stay. */
+  readonly kept?: ReadonlySet<IntentId>
+}
+
+const NONE: ReadonlySet<never> = new Set<never>()
+
 /**
  * The confirmed intents that a listing makes unnecessary. They have nothing left to do, and the
  * listing was asked for after the confirmation. It shows the bag of a put and none of what the
- * intent replaces. A bag in `gone` need not be shown: the service was asked, and has it no more.
- * One in `back` may be listed although it was deleted: the service was asked, and has it (again).
+ * intent replaces. A bag in `gone` need not be shown, and one in `back` may be listed.
  * `lagMs` after the confirmation a listing that still says otherwise is believed: another machine
  * may have changed it. Intents that hold each other's effect in check go together. Otherwise those
  * that are left would bring back what was hidden. So callers give all intents, not some. Answers the oldest first.
@@ -30,11 +41,10 @@ export function expireIntents(
   listing: KnownBags,
   intents: readonly Intent[],
   lagMs: number,
-  gone: ReadonlySet<BagId> = new Set(),
-  back: ReadonlySet<BagId> = new Set(),
+  { gone = NONE, back = NONE, kept = NONE }: KnownBeside = {},
 ): readonly Intent[] {
   const effects = toEffects(intents)
-  const done = findDone(effects, listing)
+  const done = findDone(effects, listing).filter(({ id }) => !kept.has(id))
   if (done.length === 0) return []
   const last = lastMarks(effects)
   const expired = done.filter(

@@ -1,21 +1,6 @@
+import type { KeptAttributes, SpecialNode } from '../domain/attributes.ts'
 import type { DriveErrorCode } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-
-/**
- * Intents: changes that were promised and that the service has not confirmed yet. This folder has
- * the rules that concern them, as pure functions over a list of intents. The drive makes intents,
- * the outbox keeps them on disk, the uploader carries them out, and the namespace shows what they
- * change.
- *
- * - `builders.ts` makes new ones; `transitions.ts` has every change that one can go through, by name.
- * - `rules.ts`: which one is done, is to be sent, blocks another, supersedes another, and needs a bag.
- * - `replacing.ts`: how a put takes an unsent delete of its name into itself.
- * - `effects.ts` says what each one hides and was given, and `changes.ts` what a listing becomes by
- *   that. `expire.ts` says which intents a listing makes unnecessary, `forget-in-order.ts` in which
- *   order they go.
- *
- * Nothing here asks the service, the disk or the clock.
- */
 
 /**
  * Where an intent stands.
@@ -109,15 +94,15 @@ interface IntentBase {
 }
 
 /** A promise that the service will have this content under this name. */
-export interface PutIntent extends IntentBase {
+export interface PutIntent extends IntentBase, KeptAttributes {
   readonly kind: 'put'
   readonly description: string
-  readonly mode: number
-  readonly mtimeMs: number
   readonly content: PutContent
   /** True when the content is a folder's zip: it goes to `folders/upload`. */
   readonly isFolder?: boolean
   readonly changes?: FolderChanges
+  /** A node of this machine: it stays `local`, and its content is empty. */
+  readonly special?: SpecialNode
   /** When the last upload was begun: its answer may be lost, so the listing is asked before another. */
   readonly sentAtMs?: number
   /** Bags that showed under this name before, to recognise ours when an answer is lost. */

@@ -52,6 +52,22 @@ export function isForUser(intent: Intent): boolean {
   return intent.failure?.waitsForUser === true
 }
 
+/** True for a put that the last try did not bring to the service. */
+export function isRefused(intent: Intent | undefined): boolean {
+  return intent?.kind === 'put' && intent.phase === 'waiting' && intent.failure !== undefined
+}
+
+/** True for new content that waits for a rename, as a step of a save. */
+export function isHeldFile(intent: Intent): boolean {
+  return intent.phase === 'held' && intent.kind === 'put' && intent.content.from !== 'folder'
+}
+
+/** True for a change that is at the service but for bags that are to be deleted there. */
+export function isLeftToDelete(all: Pick<Intents, 'successorOf'>, intent: Intent): boolean {
+  const isKind = intent.kind === 'delete' || intent.phase === 'confirmed'
+  return isKind && isToSend(intent) && !isSuperseded(all, intent.id)
+}
+
 /** When an intent may be sent, in milliseconds since the epoch; 0 is at once. */
 export function dueAtMs(intent: Intent): number {
   return intent.phase === 'held' ? (intent.heldUntilMs ?? Infinity) : 0
@@ -104,6 +120,11 @@ function awaitedBy({ after = [] }: Intent, all: KnownPuts): readonly IntentId[] 
 /** True when content that moved away from an intent's place is stored at its new one. */
 export function mayDelete({ after = [] }: Intent, all: KnownPuts): boolean {
   return after.every((moved) => isStored(all, moved))
+}
+
+/** True for a delete of nothing but what moved to another place. */
+export function isMovedAway({ kind, replaces, after = [] }: Intent): boolean {
+  return kind === 'delete' && replaces.length === 1 && after.length > 0
 }
 
 /** True when content that moved away from an intent's place is in an intent that was found damaged. */
@@ -256,4 +277,20 @@ export function deletedBags(intents: readonly Intent[]): ReadonlySet<BagId> {
 
 export function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean {
   return some.every((bagId) => all.includes(bagId))
+}
+
+/** A change of a file's put that takes the place of nothing, and that no other intent concerns; undefined for any other change. */
+export function changeOfItsOwn(
+  all: Pick<Intents, 'named' | 'successorOf'>,
+  before: Intent | undefined,
+  after: Intent | undefined,
+): { readonly before: PutIntent | undefined; readonly after: PutIntent } | undefined {
+  if (!isPlainPut(after) || all.successorOf(after.id) !== undefined) return undefined
+  if (before !== undefined && (!isPlainPut(before) || before.name !== after.name)) return undefined
+  return all.named(after.name).length === 1 ? { before, after } : undefined
+}
+
+function isPlainPut(intent: Intent | undefined): intent is PutIntent {
+  if (intent?.kind !== 'put' || intent.isFolder === true) return false
+  return intent.replaces.length + intent.supersedes.length === 0
 }

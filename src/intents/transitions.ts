@@ -1,4 +1,5 @@
-import type { BagId, IntentId } from '../domain/ids.ts'
+import { withChanges, type AttributeChanges } from '../domain/attributes.ts'
+import type { BagId } from '../domain/ids.ts'
 import type {
   BagTime,
   DeleteIntent,
@@ -9,6 +10,7 @@ import type {
   PutIntent,
 } from './intent.ts'
 import { joined, type Base } from './base.ts'
+import type { Legacy } from './legacy.ts'
 import { isTaken } from './rules.ts'
 
 /** Fields that an intent has for a while only. */
@@ -58,6 +60,11 @@ export function sent(put: PutIntent, nowMs: number): PutIntent {
   return { ...publish(put), sentAtMs: nowMs }
 }
 
+/** A put gets its name now: it comes after what was `placed` before it, and these bags have the name already. */
+export function named(put: PutIntent, at: Pick<PutIntent, 'placed' | 'namesakes'>): PutIntent {
+  return { ...put, ...at }
+}
+
 /** Content of a bag was fetched to the outbox. */
 export function staged(put: PutIntent, length: number, sha256: string): PutIntent {
   return { ...put, content: { from: 'staged', length, sha256 } }
@@ -69,14 +76,16 @@ export interface Zip {
   readonly sha256: string
   /** Operations of the journal that are in it. */
   readonly operations: number
-  /** The folder's own time. */
+  /** The folder's own times. */
   readonly mtimeMs: number
+  readonly ctimeMs?: number | undefined
 }
 
 /** A folder's changes were packed into a zip. */
-export function packed(put: PutIntent, { length, sha256, operations, mtimeMs }: Zip): PutIntent {
+export function packed(put: PutIntent, zip: Zip): PutIntent {
+  const { length, sha256, operations, mtimeMs, ctimeMs } = zip
   const changes = { start: 0, ...put.changes, packed: operations }
-  return { ...staged(put, length, sha256), mtimeMs, changes }
+  return { ...staged(put, length, sha256), mtimeMs, ctimeMs, changes }
 }
 
 /** The zip of a folder is gone: its changes are to be packed again. */
@@ -142,21 +151,6 @@ export function withoutClaim<Kind extends Intent>(intent: Kind, bagId: BagId): K
     ...(intent.deleted === undefined ? {} : { deleted: intent.deleted.filter(isOther) }),
     ...(intent.uploaded === undefined ? {} : { uploaded: intent.uploaded.filter(isOther) }),
   }
-}
-
-/** What a superseded put leaves to its successor. */
-export interface Legacy {
-  /** Bags to delete. */
-  readonly bags: readonly BagId[]
-  /** The one of them that it was given: whatever was deleted or uploaded under this id before is over. */
-  readonly given?: BagId
-  /** Puts that it superseded itself: they would come back without it. */
-  readonly puts: readonly IntentId[]
-  readonly deleted: readonly BagTime[]
-  /** When bags that both take the place of were uploaded. */
-  readonly uploaded: readonly BagTime[]
-  /** What has to be stored before they are deleted. */
-  readonly after: readonly MovedTo[]
 }
 
 /** A successor takes over; a finished one has something left to do again. */
@@ -292,11 +286,8 @@ export function described(put: PutIntent, description: string): PutIntent {
   return { ...put, description }
 }
 
-export function withAttributes(
-  put: PutIntent,
-  { mode = put.mode, mtimeMs = put.mtimeMs }: { readonly mode?: number; readonly mtimeMs?: number },
-): PutIntent {
-  return { ...put, mode, mtimeMs }
+export function withAttributes(put: PutIntent, changes: AttributeChanges): PutIntent {
+  return { ...put, ...withChanges(put, changes) }
 }
 
 /** A put that collects changes: its zip, if it was packed already, is of no use any more. */

@@ -1,5 +1,6 @@
 import type { Logger } from '../domain/logger.ts'
 import type { Drive } from '../drive/drive.ts'
+import type { OperationWatch } from './operation-watch.ts'
 
 /** Which bridge: over libfuse 2, or over the kernel's device itself. */
 export type BridgeKind = 'fuse-native' | 'dev-fuse'
@@ -7,6 +8,7 @@ export type BridgeKind = 'fuse-native' | 'dev-fuse'
 export interface BridgeDeps {
   readonly drive: Drive
   readonly log: Logger
+  readonly watch?: OperationWatch
 }
 
 export interface BridgeSettings {

@@ -28,11 +28,25 @@ async function createDevFuse(deps: BridgeDeps, settings: BridgeSettings): Promis
 }
 
 async function createFuseNative(deps: BridgeDeps, settings: BridgeSettings): Promise<Bridge> {
-  const { FuseNativeBridge } = await import('./fuse-native-bridge.ts').catch((cause: unknown) => {
+  const { FuseNativeBridge } = await loadFuseNative()
+  return new FuseNativeBridge(deps, settings)
+}
+
+/** Loads the native library that a bridge calls. Rejects `usage` as `createBridge` and the mount do. */
+export async function loadNativeLibrary(kind: BridgeKind): Promise<void> {
+  if (kind === 'fuse-native') {
+    await loadFuseNative()
+    return
+  }
+  const { loadLibc } = await import('./dev-fuse/libc.ts')
+  await loadLibc()
+}
+
+function loadFuseNative() {
+  return import('./fuse-native-bridge.ts').catch((cause: unknown) => {
     throw new DriveError('usage', 'The FUSE library cannot be loaded.', {
       cause,
       hint: 'Install it: apt-get install fuse3 libfuse2 (libfuse2t64 on newer systems).',
     })
   })
-  return new FuseNativeBridge(deps, settings)
 }

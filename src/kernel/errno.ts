@@ -42,6 +42,15 @@ const ERRNO: Record<DriveErrorCode, number> = {
   usage: errno.EINVAL,
 }
 
+const NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries(errno).map(([name, number]) => [number, name]),
+)
+
+/** The name of an errno, a positive one: `ENOENT`. */
+export function errnoName(number: number): string {
+  return NAMES.get(number) ?? `errno ${number}`
+}
+
 /** What a program is told of an error. Anything but a DriveError is a bug of ours: EIO. */
 export function toErrno(error: unknown): number {
   return error instanceof DriveError ? ERRNO[error.code] : errno.EIO

@@ -6,7 +6,7 @@ export function extendedOperations({
   drive,
   paths,
   replies,
-}: OperationDeps): Partial<Fuse.Operations> {
+}: OperationDeps): Partial<Fuse.PathHandlers> {
   return {
     getxattr: (path, name, _position, reply) => {
       if (isOfTheSystem(name)) {
@@ -17,7 +17,7 @@ export function extendedOperations({
         { operation: 'getxattr', path, reply },
         async () => drive.getExtended(await paths.node(path), name),
         (value) => {
-          reply(0, Buffer.from(value))
+          reply(0, value)
         },
       )
     },
@@ -32,16 +32,14 @@ export function extendedOperations({
     },
     setxattr: (path, name, value, _position, _flags, reply) => {
       // The buffer is the kernel's and gone after the answer.
-      const text = value.toString('utf8')
+      const kept = Buffer.from(value)
       replies.done({ operation: 'setxattr', path, reply }, async () =>
-        drive.setExtended(await paths.node(path), name, text),
+        drive.setExtended(await paths.node(path), name, kept),
       )
     },
     removexattr: (path, name, reply) => {
       replies.done({ operation: 'removexattr', path, reply }, async () => {
-        const node = await paths.node(path)
-        drive.getExtended(node, name)
-        await drive.setExtended(node, name, '')
+        await drive.removeExtended(await paths.node(path), name)
       })
     },
   }

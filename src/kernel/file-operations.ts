@@ -15,11 +15,11 @@ import type { KernelCall, Replies } from './replies.ts'
 const ATTRIBUTES_TRUSTED_MS = 1_000
 const ACCESS_MODE = 0o3
 
-export function fileOperations(deps: OperationDeps): Partial<Fuse.Operations> {
+export function fileOperations(deps: OperationDeps): Partial<Fuse.PathHandlers> {
   return { ...openings(deps), ...transfers(deps), ...closings(deps) }
 }
 
-function openings({ drive, paths, replies }: OperationDeps): Partial<Fuse.Operations> {
+function openings({ drive, paths, replies }: OperationDeps): Partial<Fuse.PathHandlers> {
   return {
     open: (path, flags, reply) => {
       replies.value(
@@ -39,16 +39,16 @@ function openings({ drive, paths, replies }: OperationDeps): Partial<Fuse.Operat
         reply(0, handle)
       })
     },
-    mknod: (path, mode, _device, reply) => {
+    mknod: (path, mode, device, reply) => {
       replies.done({ operation: 'mknod', path, reply }, async () => {
         const { parent, name } = await paths.parent(path)
-        await makeFile(drive, parent, name, mode)
+        await makeFile(drive, parent, name, { mode, device })
       })
     },
   }
 }
 
-function transfers({ drive, paths, replies }: OperationDeps): Partial<Fuse.Operations> {
+function transfers({ drive, paths, replies }: OperationDeps): Partial<Fuse.PathHandlers> {
   return {
     read: (path, fd, buffer, length, position, reply) => {
       transfer(replies, { operation: 'read', path, reply }, () =>
@@ -84,7 +84,12 @@ function transfer(replies: Replies, call: KernelCall, work: () => number | Promi
   }
 }
 
-function closings({ drive, replies, settings, parting }: OperationDeps): Partial<Fuse.Operations> {
+function closings({
+  drive,
+  replies,
+  settings,
+  parting,
+}: OperationDeps): Partial<Fuse.PathHandlers> {
   const descriptors = new OpenDescriptors({ clock: systemClock })
   return {
     flush: (path, fd, reply) => {
@@ -95,8 +100,8 @@ function closings({ drive, replies, settings, parting }: OperationDeps): Partial
     fsync: (path, _datasync, fd, reply) => {
       replies.done({ operation: 'fsync', path, reply }, () => drive.fsync(fd as HandleId))
     },
-    fsyncdir: (_path, _datasync, _fd, reply) => {
-      reply(0)
+    fsyncdir: (path, _datasync, _fd, reply) => {
+      replies.done({ operation: 'fsyncdir', path, reply }, () => drive.fsyncDirectory())
     },
     release: (path, fd, reply) => {
       replies.done({ operation: 'release', path, reply }, async () => {

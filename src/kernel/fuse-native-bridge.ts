@@ -5,6 +5,7 @@ import { BusyPoll } from './busy-poll.ts'
 import { fuseOperations } from './operations.ts'
 import { FuseDevice } from './fuse-device.ts'
 import { MountWatch } from './mount-watch.ts'
+import { watchedHandlers } from './operation-watch.ts'
 import { PatchedFuse } from './patched-fuse.ts'
 import { Replies } from './replies.ts'
 import { unmountPath } from './unmount.ts'
@@ -35,7 +36,9 @@ export class FuseNativeBridge implements Bridge {
     const { mountpoint, allowOther } = this.#settings
     const busyPoll = new BusyPoll()
     const replies = new Replies(this.#deps.log, busyPoll)
-    const operations = fuseOperations(this.#deps, replies, this.#settings)
+    const { watch } = this.#deps
+    const handlers = fuseOperations(this.#deps, replies, this.#settings)
+    const operations = watch === undefined ? handlers : watchedHandlers(handlers, watch)
     const options = {
       timeout: false,
       fsname: this.#options(),

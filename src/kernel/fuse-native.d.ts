@@ -32,7 +32,7 @@ declare module 'fuse-native' {
     }
 
     /** Results are 0 or a count; errors are negative errnos. */
-    interface Operations {
+    interface PathHandlers {
       init(reply: Reply): void
       statfs(path: string, reply: (result: number, stat?: StatFs) => void): void
       getattr(path: string, reply: (result: number, stat?: Stat) => void): void
@@ -108,13 +108,13 @@ declare module 'fuse-native' {
   type NativeHandler = (locals: Buffer, opcode: number, ...values: unknown[]) => void
 
   class Fuse {
-    constructor(mountpoint: string, operations: Partial<Fuse.Operations>, options?: Fuse.Options)
+    constructor(mountpoint: string, operations: Partial<Fuse.PathHandlers>, options?: Fuse.Options)
     mount(callback: (error: Error | null) => void): void
     /** Unmounts by `Fuse.unmount` and lets the event loop end. */
     close(callback: (error: Error | null) => void): void
     static unmount: (mountpoint: string, callback: (error: Error | null) => void) => void
     protected _handlers: (NativeHandler | undefined)[]
-    protected ops: Partial<Fuse.Operations>
+    protected ops: Partial<Fuse.PathHandlers>
   }
 
   export = Fuse

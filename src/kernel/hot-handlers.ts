@@ -13,7 +13,7 @@ const NO_STAT = toStatArray(undefined)
  * (docs/BENCHMARKS.md, "Where the time goes").
  */
 export function hotHandlers(
-  { getattr, read, write }: Partial<Fuse.Operations>,
+  { getattr, read, write }: Partial<Fuse.PathHandlers>,
   binding: FuseBinding,
 ): ReadonlyMap<number, Handler> {
   const handlers = new Map<number, Handler>()
@@ -35,7 +35,7 @@ export function hotHandlers(
 }
 
 function transfer(
-  operation: Fuse.Operations['read'],
+  operation: Fuse.PathHandlers['read'],
   signal: FuseBinding['fuse_native_signal_read'],
 ): Handler {
   const handler = (

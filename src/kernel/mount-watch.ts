@@ -16,7 +16,7 @@ interface WatchSettings {
   readonly isCutOff: () => Promise<boolean>
 }
 
-/** Looks whether a drive is still mounted: the user may unmount with fusermount or umount, which nobody reports. */
+/** Looks whether a drive is still mounted: the user may unmount with fusermount or umount, and no message tells of that. */
 export class MountWatch {
   readonly #log: Logger
   readonly #settings: WatchSettings

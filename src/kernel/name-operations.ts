@@ -3,7 +3,7 @@ import { DriveError } from '../domain/errors.ts'
 import { checkEncoding } from '../domain/names.ts'
 import type { OperationDeps } from './operation-deps.ts'
 
-export function nameOperations(deps: OperationDeps): Partial<Fuse.Operations> {
+export function nameOperations(deps: OperationDeps): Partial<Fuse.PathHandlers> {
   const { drive, paths, replies } = deps
   return {
     unlink: (path, reply) => {

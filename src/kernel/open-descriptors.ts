@@ -9,12 +9,23 @@ const MOUNT_ID = /^mnt_id:\s+(\d+)$/m
 const INODE = /^ino:\s+(\d+)$/m
 /** How long a process that held nothing is taken at its count of descriptors, in milliseconds. */
 const CLEARED_MS = 1_000
+/** Processes that are remembered so; most of them ended long ago. */
+const MOST_CLEARED = 4_096
+/** So many process ids are asked for one by one. */
+const FEW = 64
+const LAST_PID = / (\d+)\n$/
 
 /** A file of a mount, by what /proc tells of its open files. */
 export interface MountedFile {
   readonly mountpoint: string
   readonly inode: number
   readonly path: string
+}
+
+/** By which thread, or process, a file was opened, and the last one that there was then. */
+export interface Opening {
+  readonly pid: number
+  readonly lastPid: number | undefined
 }
 
 /** With the id of its mount; undefined where that is not known. */
@@ -41,10 +52,13 @@ interface Cleared {
  * and can always be read. It has the inode since Linux 5.14; before that the link is all there is.
  *
  * Reading every descriptor of every process takes longer than a small upload, and copying many
- * files asks at each one. So a process that never held a file here is not read again for a moment,
- * while its number of descriptors stays the same. Since Linux 6.2 the size of its directory tells
- * that number. One that closes a descriptor and opens another within that moment can cost an upload
- * too many.
+ * files asks at each one. Process ids grow. So of an open file whose opening is known, only the
+ * process that opened it and those that were started since are read. One that was sent the
+ * descriptor over a socket costs an upload too many.
+ *
+ * A process that never held a file here is not read again for a moment, while its number of
+ * descriptors stays the same. Since Linux 6.2 the size of its directory tells that number. One that
+ * closes a descriptor and opens another within that moment can cost an upload too many.
  */
 export class OpenDescriptors {
   readonly #clock: Clock
@@ -64,18 +78,35 @@ export class OpenDescriptors {
     this.#hasInodes = deps.hasInodes ?? tellsInodes()
   }
 
-  async isHeldForWriting(file: MountedFile): Promise<boolean> {
+  /** To be called when a file is opened: `opening` of a later look. */
+  opened(pid: number): Opening {
+    return { pid, lastPid: readLastPid() }
+  }
+
+  /** With `opening`, only descriptors of that open file are looked for; `closer` is the process that closes one. */
+  async isHeldForWriting(
+    file: MountedFile,
+    shared?: { readonly opening: Opening; readonly closer: number },
+  ): Promise<boolean> {
     this.#mountId ??= (await findMount(file.mountpoint))?.id
     const sought = { ...file, mountId: this.#mountId }
+    const sharing = shared === undefined ? undefined : sharingProcesses(shared)
+    if (sharing !== undefined) return this.#isHeldByOneOf(sharing, sought)
     // The drive itself holds none of its own files open.
     const own = String(process.pid)
     const processes = listNumbers('/proc').filter((pid) => pid !== own)
+    if (await this.#isHeldByOneOf(processes, sought)) return true
+    this.#forgetAllBut(new Set(processes))
+    return false
+  }
+
+  async #isHeldByOneOf(processes: readonly string[], sought: Sought): Promise<boolean> {
+    if (this.#cleared.size > MOST_CLEARED) this.#cleared.clear()
     for (let start = 0; start < processes.length; start += BATCH) {
       if (start > 0) await new Promise((resolve) => setImmediate(resolve))
       const batch = processes.slice(start, start + BATCH)
       if (batch.some((pid) => this.#holds(pid, sought))) return true
     }
-    this.#forgetAllBut(new Set(processes))
     return false
   }
 
@@ -117,6 +148,32 @@ export class OpenDescriptors {
   }
 }
 
+/** Processes that can share an open file; undefined where that is not known. */
+function sharingProcesses({
+  opening: { pid, lastPid },
+  closer,
+}: {
+  readonly opening: Opening
+  readonly closer: number
+}): readonly string[] | undefined {
+  const last = readLastPid()
+  if (pid === 0 || closer === 0 || lastPid === undefined || last === undefined) return undefined
+  // The ids began anew, or the thread that opened it has ended, and others of its process have not.
+  if (last < lastPid || countDescriptors(String(pid)) === undefined) return undefined
+  const started =
+    last - lastPid <= FEW
+      ? Array.from({ length: last - lastPid }, (_, at) => String(lastPid + 1 + at))
+      : listNumbers('/proc').filter((each) => Number(each) > lastPid)
+  return [...new Set([String(closer), String(pid), ...started])]
+}
+
+/** The id that was given to a process or thread last; undefined where the system does not tell it. */
+function readLastPid(): number | undefined {
+  const text = readBeginning('/proc/loadavg')
+  const found = text === undefined ? undefined : LAST_PID.exec(text)?.[1]
+  return found === undefined || found === '0' ? undefined : Number(found)
+}
+
 /** Whatever this process has open will do. */
 function tellsInodes(): boolean {
   const folder = '/proc/self/fdinfo'
@@ -156,20 +213,26 @@ interface DescriptorInfo {
 }
 
 /** The fields that are asked for come first; what follows is of special files. */
-const info = Buffer.alloc(256)
+const beginning = Buffer.alloc(256)
 
 /** What proc(5) tells of an open file; undefined where it is gone or not ours to read. */
 function readInfo(path: string): DescriptorInfo | undefined {
+  const text = readBeginning(path)
+  if (text === undefined) return undefined
+  const flags = Number.parseInt(FLAGS.exec(text)?.[1] ?? '0', 8)
+  return {
+    isWritable: (flags & ACCESS_MODE) !== 0,
+    mountId: numberIn(MOUNT_ID.exec(text)),
+    inode: numberIn(INODE.exec(text)),
+  }
+}
+
+/** What a file of /proc begins with; undefined where it is gone or not ours to read. */
+function readBeginning(path: string): string | undefined {
   let fd: number | undefined
   try {
     fd = openSync(path, 'r')
-    const text = info.toString('latin1', 0, readSync(fd, info, 0, info.length, 0))
-    const flags = Number.parseInt(FLAGS.exec(text)?.[1] ?? '0', 8)
-    return {
-      isWritable: (flags & ACCESS_MODE) !== 0,
-      mountId: numberIn(MOUNT_ID.exec(text)),
-      inode: numberIn(INODE.exec(text)),
-    }
+    return beginning.toString('latin1', 0, readSync(fd, beginning, 0, beginning.length, 0))
   } catch {
     return undefined
   } finally {

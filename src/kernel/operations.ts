@@ -14,7 +14,7 @@ export function fuseOperations(
   { drive, log }: BridgeDeps,
   replies: Replies,
   settings: BridgeSettings,
-): Partial<Fuse.Operations> {
+): Partial<Fuse.PathHandlers> {
   const paths = new Paths(drive)
   const { mountpoint } = settings
   const parting = new Parting({ drive, paths, log, mountpoint })

@@ -20,7 +20,7 @@ const MTIME_OFFSET = 112
 export class PatchedFuse extends Fuse {
   constructor(
     mountpoint: string,
-    operations: Partial<Fuse.Operations>,
+    operations: Partial<Fuse.PathHandlers>,
     options: Fuse.Options,
     busyPoll: BusyPoll,
   ) {

@@ -1,12 +1,11 @@
 import type Fuse from 'fuse-native'
-import { DriveError } from '../domain/errors.ts'
 import type { OperationDeps } from './operation-deps.ts'
-import { isOwner } from './owner.ts'
+import { ownerChanges } from './owner.ts'
 import { toKindStat, toStat, toStatFs } from './stats.ts'
 
 type StatReply = (result: number, stat?: Fuse.Stat) => void
 
-export function statOperations(deps: OperationDeps): Partial<Fuse.Operations> {
+export function statOperations(deps: OperationDeps): Partial<Fuse.PathHandlers> {
   const { drive, paths, replies, settings } = deps
   const getattr = (path: string, reply: StatReply): void => {
     // Most of what `ls -l` asks: answered within the call.
@@ -56,7 +55,7 @@ export function statOperations(deps: OperationDeps): Partial<Fuse.Operations> {
   }
 }
 
-function attributeChanges(deps: OperationDeps): Partial<Fuse.Operations> {
+function attributeChanges(deps: OperationDeps): Partial<Fuse.PathHandlers> {
   const { drive, paths, replies, settings } = deps
   return {
     chmod: (path, mode, reply) => {
@@ -65,12 +64,11 @@ function attributeChanges(deps: OperationDeps): Partial<Fuse.Operations> {
       )
     },
     chown: (path, uid, gid, reply) => {
-      if (isOwner({ uid, gid }, settings)) {
-        reply(0)
-        return
-      }
-      const error = new DriveError('not-permitted', 'Everything in the drive belongs to one user.')
-      reply(replies.failure({ operation: 'chown', path, reply }, error))
+      replies.done({ operation: 'chown', path, reply }, async () => {
+        const node = await paths.node(path)
+        const before = await drive.getAttributes(node)
+        await drive.setAttributes(node, ownerChanges({ uid, gid }, before, settings))
+      })
     },
     utimens: (path, atimeMs, mtimeMs, reply) => {
       replies.done({ operation: 'utimens', path, reply }, async () =>

@@ -3,11 +3,17 @@ import type Fuse from 'fuse-native'
 import type { SpaceReport } from '../drive/space/space.ts'
 import type { Attributes } from '../drive/tree/attributes.ts'
 import type { BridgeSettings } from './bridge.ts'
+import { shownOwner } from './owner.ts'
 
-const TYPE_BITS: Record<Attributes['kind'], number> = {
+/** The type bits of a mode. */
+export const TYPE_BITS: Record<Attributes['kind'], number> = {
   file: fsConstants.S_IFREG,
   directory: fsConstants.S_IFDIR,
   symlink: fsConstants.S_IFLNK,
+  fifo: fsConstants.S_IFIFO,
+  socket: fsConstants.S_IFSOCK,
+  'character-device': fsConstants.S_IFCHR,
+  'block-device': fsConstants.S_IFBLK,
 }
 
 /** Where fuse-native's arrays of a stat have what, and how long they are (its index.js). */
@@ -18,6 +24,7 @@ const AT = {
   size: 3,
   nlink: 6,
   ino: 7,
+  rdev: 8,
   blksize: 9,
   blocks: 10,
   atime: 12,
@@ -60,10 +67,14 @@ function kindStat(mode: number): Uint32Array {
   return stat
 }
 
-const KIND_STATS = {
+const KIND_STATS: Record<Attributes['kind'] | 'unknown', Uint32Array> = {
   file: kindStat(TYPE_BITS.file),
   directory: kindStat(TYPE_BITS.directory),
   symlink: kindStat(TYPE_BITS.symlink),
+  fifo: kindStat(TYPE_BITS.fifo),
+  socket: kindStat(TYPE_BITS.socket),
+  'character-device': kindStat(TYPE_BITS['character-device']),
+  'block-device': kindStat(TYPE_BITS['block-device']),
   unknown: kindStat(0),
 }
 
@@ -75,13 +86,13 @@ export function toKindStat(kind: Attributes['kind'] | 'unknown' = 'unknown'): Ui
   return KIND_STATS[kind]
 }
 
+/** As fuse-native takes it: whole milliseconds, and none before 1970. */
 export function toStat(attributes: Attributes, settings: BridgeSettings): Fuse.Stat {
   return {
-    mode: TYPE_BITS[attributes.kind] | shownMode(attributes, settings),
-    uid: settings.uid,
-    gid: settings.gid,
+    mode: modeToTell(attributes, settings),
+    ...shownOwner(attributes, settings),
     size: attributes.size,
-    nlink: attributes.kind === 'directory' ? 2 : 1,
+    nlink: linksToTell(attributes),
     ino: attributes.node,
     blksize: 4096,
     blocks: Math.ceil(attributes.size / 512),
@@ -91,8 +102,21 @@ export function toStat(attributes: Attributes, settings: BridgeSettings): Fuse.S
   }
 }
 
+/** The kind and the permission bits. */
+export function modeToTell(
+  attributes: Attributes,
+  settings: Pick<BridgeSettings, 'umask'>,
+): number {
+  return TYPE_BITS[attributes.kind] | shownMode(attributes, settings)
+}
+
+/** 1 is what file systems tell that do not count directories: programs go by it. */
+export function linksToTell({ links = 1 }: Attributes): number {
+  return links
+}
+
 /** A link has no permissions of its own: Linux shows all of them, and looks at what it leads to. */
-function shownMode({ kind, mode }: Attributes, { umask }: BridgeSettings): number {
+function shownMode({ kind, mode }: Attributes, { umask }: Pick<BridgeSettings, 'umask'>): number {
   return kind === 'symlink' ? 0o777 : mode & ~umask
 }
 

@@ -1,16 +1,15 @@
 import { createHash } from 'node:crypto'
-import { mkdir, open, readdir, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makePrivateDirectory } from '../disk/private-dir.ts'
+import { lockDirectory, type DirectoryLock } from '../disk/directory-lock.ts'
+import { syncDirectory } from '../disk/sync.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { ServedAccount } from './account.ts'
 import type { UploadKind, HeldBag } from './account.ts'
-import { lockDirectory } from './directory-lock.ts'
-import type { DirectoryLock } from './directory-lock.ts'
-import { moveDurably, onDisk, PRIVATE_DIRECTORY } from './durable-files.ts'
+import { onDisk, PRIVATE_DIRECTORY } from './on-disk.ts'
 import { noSpace, receiveContent } from './incoming.ts'
 import type { ReceivableRoom, ReceivedContent } from './incoming.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
@@ -46,7 +45,7 @@ export function bagIdOf(label: BagLabel, sha256: string): string {
  * - `bags/<bag id>`: content, kept while an account holds the bag
  * - `accounts/<uid>/<bag id>.json`: that an account holds it, and its record
  * - `incoming/`: what is not whole yet; emptied at the start
- * - `lock`: the process that uses the directory
+ * - `lock`, `lock.db`: the process that uses the directory
  *
  * Content is moved into place before the record that names it is written, and removed after. So a
  * process killed at any moment leaves at most content that nothing names, and the next start
@@ -73,7 +72,6 @@ export class BagStore {
     this.#incomingDir = join(settings.dataDir, 'incoming')
     this.#records = new RecordFiles(deps, {
       directory: join(settings.dataDir, 'accounts'),
-      incoming: this.#incomingDir,
     })
   }
 
@@ -87,8 +85,12 @@ export class BagStore {
   }
 
   static async #open(deps: BagStoreDependencies, settings: BagStoreSettings): Promise<BagStore> {
-    await makePrivateDirectory(settings.dataDir, 'data directory')
-    const lock = await lockDirectory(settings.dataDir)
+    const lock = await lockDirectory(settings.dataDir, {
+      what: 'data directory',
+      pathName: 'data directory',
+      subject: `The data directory ${settings.dataDir}`,
+      hint: 'Stop that process, or use another data directory.',
+    })
     try {
       const store = new BagStore(deps, settings, lock)
       await store.#load(settings)
@@ -232,7 +234,8 @@ export class BagStore {
     if (isNew && !account.reserve(size)) throw noSpace(account.spaceLeftBytes())
     try {
       if (path !== undefined && !this.#contents.has(id)) {
-        await moveDurably(path, this.#bagsDir, id)
+        await rename(path, join(this.#bagsDir, id))
+        await syncDirectory(this.#bagsDir)
         this.#contents.add(id)
       }
       await this.#records.write(uid, bag)

@@ -3,7 +3,7 @@ import { open, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DriveError } from '../domain/errors.ts'
-import { onDisk, PRIVATE_FILE } from './durable-files.ts'
+import { onDisk, PRIVATE_FILE } from './on-disk.ts'
 
 const WHAT = 'Cannot store the upload'
 const HEAD_LENGTH = 4

@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { NEW_SUFFIX, writeFileAtomic } from '../disk/atomic-file.ts'
 import { syncDirectory } from '../disk/sync.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { HeldBag } from './account.ts'
-import { PRIVATE_DIRECTORY, writeDurably } from './durable-files.ts'
+import { PRIVATE_DIRECTORY } from './on-disk.ts'
 
 const recordSchema = z.object({
   kind: z.enum(['file', 'folder']),
@@ -29,21 +30,16 @@ export interface FoundRecords {
 export class RecordFiles {
   readonly #log: Logger
   readonly #directory: string
-  readonly #incoming: string
 
-  constructor(deps: { log: Logger }, settings: { directory: string; incoming: string }) {
+  constructor(deps: { log: Logger }, settings: { directory: string }) {
     this.#log = deps.log
     this.#directory = settings.directory
-    this.#incoming = settings.incoming
   }
 
   async write(uid: string, bag: HeldBag): Promise<void> {
     const text = JSON.stringify({ kind: bag.kind, ...bag.record })
     const name = `${bag.record.bag_id}${SUFFIX}`
-    await writeDurably(
-      { incoming: this.#incoming, directory: join(this.#directory, uid), name },
-      text,
-    )
+    await writeFileAtomic(join(this.#directory, uid, name), text, { durable: true })
   }
 
   async remove(uid: string, bagId: string): Promise<void> {
@@ -67,6 +63,8 @@ export class RecordFiles {
     for (const dirent of await readdir(this.#directory, { withFileTypes: true })) {
       if (!dirent.isDirectory()) continue
       for (const name of await readdir(join(this.#directory, dirent.name))) {
+        // A kill of the service left what it was just writing.
+        if (name.endsWith(NEW_SUFFIX)) await rm(join(this.#directory, dirent.name, name))
         if (!name.endsWith(SUFFIX)) continue
         const bag = this.#read(join(this.#directory, dirent.name, name))
         if (bag === undefined) unreadable.add(name.slice(0, -SUFFIX.length))

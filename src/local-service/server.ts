@@ -11,7 +11,7 @@ import { BagStore } from './bag-store.ts'
 import { beginExchange, prepareExchanges, toServiceEvent } from './exchange.ts'
 import type { ServiceEvent } from './exchange.ts'
 import { addRoutes } from './routes.ts'
-import { HostGuard } from './host-guard.ts'
+import { HostGuard } from '../domain/host-guard.ts'
 import { stopReading } from './stop-reading.ts'
 import { Tokens, uidOf } from './tokens.ts'
 

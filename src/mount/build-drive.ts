@@ -2,7 +2,10 @@ import { join } from 'node:path'
 import type { MountSettings } from '../config/mount-settings.ts'
 import { BagCache } from '../content/bag-cache.ts'
 import { freeBytesOf } from '../content/cache-space.ts'
+import { SharedRoom } from '../content/shared-room.ts'
+import type { SyncFileSystem } from '../disk/group-sync.ts'
 import type { Clock } from '../domain/clock.ts'
+import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
 import { Drive } from '../drive/drive.ts'
@@ -13,10 +16,13 @@ import { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { FactsStore } from '../state/facts-store.ts'
+import { LocalPartsStore } from '../state/local-parts-store.ts'
 import { FolderNamesStore } from '../state/folder-names-store.ts'
 import { ListingStore } from '../state/listing-store.ts'
 import { acquireLock } from '../state/lock.ts'
 import { Reserve } from '../state/reserve.ts'
+import { Keeper } from '../trash/keeper.ts'
+import { Trash } from '../trash/trash.ts'
 import { CONTENT_PATIENCE } from './open-service.ts'
 import type { Releases } from './releases.ts'
 
@@ -49,6 +55,7 @@ export interface BuildDeps {
   readonly clock: Clock
   readonly log: Logger
   readonly onStep?: StepListener
+  readonly syncFileSystem?: SyncFileSystem
 }
 
 export type BuildSettings = Pick<
@@ -58,6 +65,7 @@ export type BuildSettings = Pick<
   | 'description'
   | 'umask'
   | 'folderSettleMs'
+  | 'keepDeletedMs'
   | 'listingTtlMs'
   | 'listingLagMs'
   | 'cacheBytes'
@@ -76,6 +84,7 @@ export interface BuiltDrive {
   readonly cache: BagCache
   readonly facts: FactsStore
   readonly outbox: Outbox
+  readonly trash: Trash
 }
 
 /** Builds a drive of its parts, below all that mounts it; `releases` lets them go in the reverse order. */
@@ -89,15 +98,20 @@ export async function buildDrive(
   const withState = { ...deps, ...state }
   const listing = await openListing(withState, settings, releases)
   const cache = await openCache({ ...withState, listing }, settings, tuning, releases)
-  const inflated = await openInflated(cache, settings, releases)
+  const trash = await openTrash(withState, cache, settings, releases)
+  const disk = new SharedRoom(deps, cache.room)
+  const inflated = await openInflated(disk, settings, releases)
+  disk.add(() => Promise.resolve(inflated.evictOne()))
+  disk.add(() => trash.giveUpOldest())
+  const keeper = makeKeeper({ ...withState, trash, listing, cache }, releases)
   const drive = new Drive(
-    { ...withState, listing, cache, inflated },
+    { ...withState, listing, cache, inflated, trash, keeper, disk },
     driveSettings(settings, tuning),
   )
   releases.add('uploader', () => drive.uploader.close())
   releases.add('drive', () => drive.close())
   const { facts, outbox } = state
-  return { drive, listing, cache, facts, outbox }
+  return { drive, listing, cache, facts, outbox, trash }
 }
 
 function driveSettings(settings: BuildSettings, tuning: Tuning): DriveSettings {
@@ -118,6 +132,7 @@ interface State {
   readonly outbox: Outbox
   readonly reserve: Reserve
   readonly folderNames: FolderNamesStore
+  readonly localParts: LocalPartsStore
 }
 
 async function openState(
@@ -133,10 +148,12 @@ async function openState(
   releases.add('facts', () => facts.close())
   const folderNames = await FolderNamesStore.open(deps, { dir: stateDir })
   releases.add('folder names', () => folderNames.close())
+  const localParts = await LocalPartsStore.open(deps, { dir: stateDir })
+  releases.add('local parts', () => localParts.close())
   const outbox = await Outbox.open({ ...deps, reserve }, { dir: join(stateDir, 'outbox') })
   releases.add('outbox', () => outbox.close())
   await reserve.make()
-  return { facts, outbox, folderNames, reserve }
+  return { facts, outbox, folderNames, localParts, reserve }
 }
 
 async function openListing(
@@ -179,8 +196,38 @@ async function openCache(
   return cache
 }
 
-async function openInflated(
+/** The trash may take as much of the disk as the cache. */
+async function openTrash(
+  deps: BuildDeps,
   { room }: BagCache,
+  { stateDir, cacheBytes, keepDeletedMs }: BuildSettings,
+  releases: Releases,
+): Promise<Trash> {
+  const trash = await Trash.open(
+    { ...deps, disk: room },
+    { dir: join(stateDir, 'trash'), keptMs: keepDeletedMs, maxBytes: cacheBytes },
+  )
+  releases.add('trash', () => trash.close())
+  return trash
+}
+
+function makeKeeper(
+  deps: BuildDeps &
+    State & { readonly trash: Trash; readonly listing: Listing; readonly cache: BagCache },
+  releases: Releases,
+): Keeper {
+  const { cache, listing } = deps
+  const listedSizes = (bagId: BagId): readonly number[] => listing.sizesOf(bagId)
+  const keeper = new Keeper({ ...deps, content: cache, listedSizes })
+  releases.add('keeper of the trash', () => {
+    keeper.close()
+    return Promise.resolve()
+  })
+  return keeper
+}
+
+async function openInflated(
+  room: SharedRoom,
   { stateDir, cacheBytes }: BuildSettings,
   releases: Releases,
 ): Promise<InflatedFiles> {

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { ControlActions } from '../control/actions.ts'
-import type { DriveStatus, Synced } from '../control/protocol.ts'
+import type { DriveStatus, Synced, WireExplanation, WireWarmedUp } from '../control/protocol.ts'
+import { isOwed } from '../control/status.ts'
 import type { BagCache } from '../content/bag-cache.ts'
 import { verifyCache } from '../content/verify.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -11,18 +12,21 @@ import type { Drive } from '../drive/drive.ts'
 import type { Source } from '../drive/tree/source.ts'
 import { discardIntents } from '../outbox/discard.ts'
 import { chooseItems, listItems, type OutboxItem } from '../outbox/items.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
-import { isOwed } from './status-words.ts'
+import type { TrashItem } from '../trash/item.ts'
+import { chooseItem } from '../trash/item-names.ts'
 
 export interface DriveActionsDeps {
-  readonly drive: Pick<Drive, 'sync'>
+  readonly drive: Pick<Drive, 'explain' | 'refresh' | 'sync' | 'trash' | 'warmUp'>
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly cache: BagCache
   readonly contents: Contents
   readonly facts: { bagIds(): Iterable<BagId> }
   readonly status: () => DriveStatus
+  readonly metrics: Metrics
   readonly clock: Clock
 }
 
@@ -38,6 +42,25 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
 
   status(): DriveStatus {
     return this.#deps.status()
+  }
+
+  explain(names: readonly string[]): Promise<WireExplanation> {
+    return this.#deps.drive.explain(names)
+  }
+
+  warmUp(
+    names: readonly string[],
+    options: Parameters<ControlActions['warmUp']>[1],
+  ): Promise<WireWarmedUp> {
+    return this.#deps.drive.warmUp(names, options)
+  }
+
+  refresh(): Promise<number> {
+    return this.#deps.drive.refresh()
+  }
+
+  metrics(): Promise<string> {
+    return this.#deps.metrics.text(this.status())
   }
 
   async sync({ name, onProgress }: Parameters<ControlActions['sync']>[0]): Promise<Synced> {
@@ -107,6 +130,26 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
 
   async clearCache(): Promise<void> {
     await this.#deps.cache.clear()
+  }
+
+  trash(): readonly TrashItem[] {
+    return this.#deps.drive.trash.items()
+  }
+
+  async restore(
+    wanted: string,
+    options: Parameters<ControlActions['restore']>[1],
+  ): Promise<TrashItem> {
+    const item = chooseItem(this.trash(), wanted)
+    await this.#deps.drive.trash.restore(item.bagId, options)
+    return item
+  }
+
+  async emptyTrash(wanted: readonly string[]): Promise<readonly TrashItem[]> {
+    const items = this.trash()
+    const chosen = wanted.length === 0 ? items : wanted.map((each) => chooseItem(items, each))
+    await this.#deps.drive.trash.empty(chosen.map(({ bagId }) => bagId))
+    return chosen
   }
 
   #items(): readonly OutboxItem[] {

@@ -4,9 +4,10 @@ import { withBreaker } from '../service/breaker.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { createHttpService } from '../service/http-service.ts'
 import type { HttpServiceSettings } from '../service/settings.ts'
+import type { WireMeter } from '../service/wire-meter.ts'
 import { recallAuthHeader, rememberAuthHeader, rememberUid } from '../state/accounts.ts'
 import type { RunDriveDeps } from './running-drive.ts'
-import { TokenFile } from './token-file.ts'
+import { TokenRenewal } from './token-renewal.ts'
 
 /** Content may take this many times as long as a short call until its next byte. */
 export const CONTENT_PATIENCE = 3
@@ -21,27 +22,27 @@ export interface ServiceUser {
 
 export interface OpenedService {
   readonly service: StorageService
-  /** Before it, no new token is taken from the token file: it may be one of another account. */
+  /** Before it, no new token is taken from where it is kept: it may be one of another account. */
   usedBy(user: ServiceUser): void
 }
 
-type OpenServiceDeps = Pick<RunDriveDeps, 'log' | 'onSecret'>
+type OpenServiceDeps = Pick<RunDriveDeps, 'log' | 'onSecret'> & { readonly meter?: WireMeter }
 
 type ServiceAddress = Omit<HttpServiceSettings, 'token'>
 
 /** The service of a mount, with a breaker before it. */
 export async function openService(
   settings: MountSettings,
-  { log, onSecret }: OpenServiceDeps,
+  { log, onSecret, ...metered }: OpenServiceDeps,
 ): Promise<OpenedService> {
   const { stateDir, serviceKey, token } = settings
   let user: ServiceUser | undefined
   const onBack = (): void => user?.onBack()
   const place = placeOf(settings, await recallAuthHeader(stateDir, serviceKey, token))
-  const fromFile = { log, onSecret, onBack, uid: () => user?.uid }
-  const tokens = openTokenFile(settings, fromFile, place)
+  const forRenewal = { log, onSecret, onBack, uid: () => user?.uid }
+  const tokens = openRenewal(settings, forRenewal, place)
   const service = createHttpService(
-    { log, clock: systemClock },
+    { log, clock: systemClock, ...metered },
     {
       ...place,
       token,
@@ -82,8 +83,8 @@ export function deadlinesOf(timeoutMs: number): Omit<ServiceAddress, 'baseUrl'> 
   }
 }
 
-function openTokenFile(
-  { tokenFile, stateDir, serviceKey }: MountSettings,
+function openRenewal(
+  { tokenPlace, stateDir, serviceKey }: MountSettings,
   {
     log,
     uid,
@@ -91,10 +92,10 @@ function openTokenFile(
     onBack,
   }: OpenServiceDeps & { readonly uid: () => string | undefined; readonly onBack: () => void },
   place: ServiceAddress,
-): TokenFile | undefined {
-  if (tokenFile === undefined) return undefined
-  return new TokenFile({
-    path: tokenFile,
+): TokenRenewal | undefined {
+  if (tokenPlace === undefined) return undefined
+  return new TokenRenewal({
+    place: tokenPlace,
     ...{ log, uid, onSecret },
     uidOf: async (token) => {
       const service = createHttpService({ log, clock: systemClock }, { ...place, token })

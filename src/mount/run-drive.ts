@@ -12,7 +12,10 @@ import type { Logger } from '../domain/logger.ts'
 import type { Account } from '../domain/record.ts'
 import type { Drive } from '../drive/drive.ts'
 import type { Bridge } from '../kernel/bridge.ts'
+import { makeSyncFileSystem } from '../kernel/sync-file-system.ts'
 import { createBridge } from '../kernel/create-bridge.ts'
+import { Metrics } from '../metrics/metrics.ts'
+import { MetricsServer } from '../metrics/metrics-server.ts'
 import { OutagePoller } from '../outbox/outage-poller.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
@@ -21,6 +24,7 @@ import type { StorageService } from '../service/storage-service.ts'
 import { recallUid, rememberUid, stateDirFor } from '../state/accounts.ts'
 import type { FactsStore } from '../state/facts-store.ts'
 import type { BagCache } from '../content/bag-cache.ts'
+import type { Trash } from '../trash/trash.ts'
 import { buildDrive } from './build-drive.ts'
 import { makeCrashHook } from './crash-hook.ts'
 import { DriveActions } from './drive-actions.ts'
@@ -54,7 +58,9 @@ interface Parts {
   readonly bridge: Bridge
   readonly cache: BagCache
   readonly facts: FactsStore
+  readonly trash: Trash
   readonly report: SelfReport
+  readonly metrics: Metrics
 }
 
 async function build(
@@ -63,12 +69,13 @@ async function build(
   releases: Releases,
 ): Promise<Parts> {
   const clock = systemClock
-  const opened = await openService(settings, { log, onSecret })
+  const metrics = new Metrics()
+  const opened = await openService(settings, { log, onSecret, meter: metrics })
   const { service } = opened
   releases.add('service', () => service.close())
   const { stateDir, uid, account } = await findStateDir(settings, { service, log, stopSignal })
   const built = await buildDrive(
-    { service, clock, log, ...stepListener(log) },
+    { service, clock, log, syncFileSystem: makeSyncFileSystem(), ...stepListener(log) },
     { ...settings, stateDir, account },
     releases,
   )
@@ -86,8 +93,8 @@ async function build(
   const about = aboutDrive(settings, uid)
   const report = attachVirtualDirectories({ ...parts, service, clock }, about)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
-  const bridge = await createBridge(settings.bridge, { drive, log }, settings)
-  return { ...parts, stateDir, bridge, report }
+  const bridge = await createBridge(settings.bridge, { drive, log, watch: metrics }, settings)
+  return { ...parts, stateDir, bridge, report, metrics }
 }
 
 function openNotifier(
@@ -141,7 +148,7 @@ async function serve(
   parts: Parts,
   releases: Releases,
 ): Promise<void> {
-  const { stateDir, drive, bridge, uploader } = parts
+  const { stateDir, drive, bridge, uploader, metrics } = parts
   const { log, onProgress } = deps
   refuseStopped(deps.stopSignal)
   await Promise.race([drive.start(), aborted(deps.stopSignal)])
@@ -149,6 +156,7 @@ async function serve(
   const leaving = new Leaving({ ...parts, clock: systemClock, log })
   const actions = controlActions(parts, leaving)
   await openControl({ actions, log }, { stateDir, mountpoint: settings.mountpoint }, releases)
+  await serveMetrics(settings, { actions, log, metrics }, releases)
   await bridge.mount()
   uploader.start()
   deps.nowSignal.addEventListener('abort', () => {
@@ -173,6 +181,22 @@ function controlActions(parts: Parts, leaving: Leaving): ControlActions {
     return leaving.drain(options.onProgress)
   }
   return Object.assign(others, { leave })
+}
+
+async function serveMetrics(
+  { metrics: address }: MountSettings,
+  deps: { readonly actions: ControlActions; readonly log: Logger; readonly metrics: Metrics },
+  releases: Releases,
+): Promise<void> {
+  if (address === undefined) return
+  const { actions, log, metrics } = deps
+  const { contentType } = metrics
+  const server = await MetricsServer.start(
+    { text: () => actions.metrics(), contentType, log },
+    address,
+  )
+  releases.add('metrics', () => server.close())
+  log.info({ url: server.url }, 'The figures of this drive are served.')
 }
 
 /** The socket lies in the state directory, unless its path is too long for the kernel. */

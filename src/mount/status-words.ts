@@ -1,5 +1,6 @@
 import { formatSize } from '../config/sizes.ts'
 import type { DriveStatus, WireItem } from '../control/protocol.ts'
+import { isOwed } from '../control/status.ts'
 import { withAside } from '../domain/sentences.ts'
 import { describeConflict } from '../drive/root/conflicts.ts'
 import { describeLeftOut } from '../drive/folders/left-out.ts'
@@ -14,6 +15,7 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
     `Listing:  ${describeListing(status.listing, nowMs)}`,
     `Cache:    ${describeCache(status.cache)}`,
     ...status.downloads.map((download) => `Download: ${describeDownload(download)}`),
+    ...(status.trash === undefined ? [] : [`Trash:    ${describeTrash(status.trash)}`]),
     `Outbox:   ${summariseOutbox(status.outbox)}`,
     ...status.outbox.map((item) => `  ${describeItem(item, nowMs)}`),
     ...(status.conflicts ?? []).map((conflict) => `Conflict: ${describeConflict(conflict)}`),
@@ -51,6 +53,18 @@ export function describeCache(cache: {
   return `${formatSize(bytes)}${of}, ${bags === 1 ? '1 bag' : `${bags} bags`}`
 }
 
+/** `3 items, 12 MB, each for 24 h; 2 had to go for want of room` */
+function describeTrash(trash: NonNullable<DriveStatus['trash']>): string {
+  const { items, bytes, keptMs, givenUp, notKept } = trash
+  const count = items === 1 ? '1 item' : `${items} items`
+  const parts = [
+    keptMs === 0 ? 'off' : `${count}, ${formatSize(bytes)}, each kept for ${formatTime(keptMs)}`,
+    ...(givenUp === 0 ? [] : [`${givenUp} had to go for want of room`]),
+    ...(notKept === 0 ? [] : [`${notKept} deleted and not kept (see the log)`]),
+  ]
+  return parts.join('; ')
+}
+
 /** `big.bin holds 12 MB of the account` */
 function describeHolder({ name, bytes }: DriveStatus['room'][number]): string {
   const what = name === '' ? 'a file that was deleted while it is open' : name
@@ -80,7 +94,7 @@ export function summariseOutbox(items: readonly WireItem[]): string {
 }
 
 /** `changes of photos: its new version needs 11 MB beside the old one, and 9 MB are left ...` */
-function describeRefused({ name, neededBytes, leftBytes }: RefusedChanges): string {
+export function describeRefused({ name, neededBytes, leftBytes }: RefusedChanges): string {
   const needs = `its new version needs ${formatSize(neededBytes)} beside the old one`
   const wayOut = 'delete something from it or the account, or get more space'
   return `changes of ${name}: ${needs}, and ${formatSize(leftBytes)} are left; ${wayOut}`
@@ -89,11 +103,6 @@ function describeRefused({ name, neededBytes, leftBytes }: RefusedChanges): stri
 /** `changes that could not be read are kept in /...` */
 export function describeDamaged(path: string): string {
   return `changes that could not be read are kept in ${path}`
-}
-
-/** True for what the service is to get; junk of desktops stays here on purpose. */
-export function isOwed(item: WireItem): boolean {
-  return item.phase !== 'local'
 }
 
 /** `report.pdf  12 kB  failed: ... (will be tried again), tried 3 times, next in 12 s` */
@@ -109,7 +118,7 @@ export function describeItem(item: WireItem, nowMs: number): string {
 }
 
 /** A span of time in its largest fitting unit: `3 s`, `5 min`, `2 h`, `4 days`. */
-function formatTime(ms: number): string {
+export function formatTime(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))
   if (seconds < 90) return `${seconds} s`
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`

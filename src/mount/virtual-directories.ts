@@ -6,6 +6,7 @@ import { Contents } from '../drive/root/contents.ts'
 import type { Drive } from '../drive/drive.ts'
 import { BagsDirectory } from '../drive/virtual/bags-directory.ts'
 import { controlDirectory } from '../drive/virtual/control-directory.ts'
+import { TrashDirectory } from '../drive/virtual/trash-directory.ts'
 import { VirtualHome } from '../drive/virtual/virtual-home.ts'
 import type { VirtualDirectory } from '../drive/virtual/virtual-entry.ts'
 import type { Listing } from '../namespace/listing.ts'
@@ -13,6 +14,7 @@ import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import type { FactsStore } from '../state/facts-store.ts'
+import type { Trash } from '../trash/trash.ts'
 import { toPrintable, toPrintableJson } from '../domain/printable.ts'
 import { describeStatus } from './status-words.ts'
 
@@ -25,6 +27,7 @@ export interface VirtualDirectoriesDeps {
   readonly uploader: Uploader
   readonly facts: FactsStore
   readonly clock: Clock
+  readonly trash: Trash
 }
 
 /** What the drive tells of itself, for its socket and its made-up files alike. */
@@ -48,6 +51,7 @@ export function attachVirtualDirectories(
         leftOut: () => drive.leftOut.list(),
         roomHolders: () => drive.roomHolders(),
         refused: () => drive.refusedChanges(),
+        trash: () => drive.trash.report(),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
       },
       about,
@@ -62,7 +66,8 @@ export function attachVirtualDirectories(
       return { home, top: home.top }
     })
   }
-  attach('.bagfs', controlDirectory({ ...deps, contents, status: texts }))
+  const trash = new TrashDirectory({ trash: deps.trash, rootTrash: drive.trash })
+  attach('.bagfs', controlDirectory({ ...deps, contents, status: texts, trash }))
   attach('.bags', new BagsDirectory(deps))
   return { status, contents }
 }

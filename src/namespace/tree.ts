@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { BagId } from '../domain/ids.ts'
-import type { Intent } from '../intents/intent.ts'
+import type { Intent, PutIntent } from '../intents/intent.ts'
 import { encodeName } from '../domain/names.ts'
-import { readIntents, type Changes } from '../intents/changes.ts'
+import type { BagRecord } from '../domain/record.ts'
+import { confirmedRecord, readIntents, type Changes } from '../intents/changes.ts'
 import type { Candidate, Entry } from './entry.ts'
 import { clashKeyOf, nameClashing } from './name-clashes.ts'
 import { indexListing, type ListingIndex } from './listing-index.ts'
@@ -13,17 +15,24 @@ export interface Tree {
   /** The entry that a typed name means: one shown so, else the one whose service name it is. */
   resolve(typed: string): Entry | undefined
   entries(): Iterable<Entry>
+  /** Entries whose names depend on one another, that of `shown` among them. */
+  relatives(shown: string): readonly Entry[]
   /** How many visible entries are this bag. */
   usesOf(bagId: BagId): number
   /** The name under which a bag shows, if it does; one of them where it has several. */
   shownAs(bagId: BagId): string | undefined
   readonly size: number
+  /**
+   * Follows a change of a put that concerns nothing else: one of a name that nothing has. False, with nothing changed, for
+   * any other change: then the tree is to be built anew.
+   */
+  follow(before: PutIntent | undefined, after: PutIntent): boolean
 }
 
 export type { Entry } from './entry.ts'
 export { indexListing, type ListingIndex } from './listing-index.ts'
 
-type Overlay = ReadonlyMap<string, ReadonlyMap<string, Entry>>
+type Overlay = Map<string, ReadonlyMap<string, Entry>>
 
 /**
  * The tree of a listing and the intents on top of it. It is a pure function, so that after a crash
@@ -43,22 +52,81 @@ export function buildTree(listed: ListingIndex | undefined, intents: readonly In
     return named === undefined ? index.get(key, shown) : named.get(shown)
   }
   let all: readonly Entry[] | undefined
+  /** Of puts that were followed. */
+  const confirmedSince = new Map<BagId, BagRecord>()
   return {
-    size,
+    get size() {
+      return size
+    },
     get,
     resolve: (typed) => get(typed) ?? get(encodeName(typed)),
+    relatives: (shown) => [...entriesOf(index, overlay, clashKeyOf(shown))],
     entries: () => (all ??= [...listEntries(index, overlay)]),
-    usesOf: (bagId) => countUses(index, changes, added, bagId),
+    usesOf: (bagId) => countUses(index, changes, [...added, ...recent(bagId)], bagId),
     shownAs: (bagId) => {
       const made = changes.made.filter((record) => record.bagId === bagId)
-      for (const record of [...index.recordsOf(bagId), ...made]) {
-        const key = clashKeyOf(index.plainOf(record))
-        const entries = overlay.get(key)?.values() ?? index.entriesIn(key)
+      const since = recent(bagId).map(({ record }) => record)
+      for (const record of [...index.recordsOf(bagId), ...made, ...since]) {
+        const entries = entriesOf(index, overlay, clashKeyOf(index.plainOf(record)))
         for (const entry of entries) if (entry.record?.bagId === bagId) return entry.shown
       }
       return undefined
     },
+    follow: (before, after) => {
+      const plain = encodeName(after.name)
+      const key = clashKeyOf(plain)
+      if (changes.superseded.has(after.id) || index.candidatesIn(key).length > 0) return false
+      if (isShownAs(overlay.get(key), before, after)) return true
+      if (!isAllOfGroup(overlay.get(key), before)) return false
+      const record = confirmedRecord(after)
+      if (record !== undefined) {
+        const { bagId } = record
+        const isListed = index.recordsOf(bagId).length > 0
+        const isKnown = isListed || changes.concerned.has(bagId) || confirmedSince.has(bagId)
+        if (isKnown || index.plainOf(record) !== plain) return false
+        confirmedSince.set(bagId, record)
+      }
+      const candidate: Candidate =
+        record === undefined ? { kind: 'pending', plain, intent: after } : index.toCandidate(record)
+      overlay.set(key, nameClashing([candidate]))
+      if (before === undefined) size += 1
+      all = undefined
+      return true
+    },
   }
+
+  function recent(bagId: BagId): Extract<Candidate, { kind: 'bag' }>[] {
+    const record = confirmedSince.get(bagId)
+    return record === undefined ? [] : [{ kind: 'bag', plain: index.plainOf(record), record }]
+  }
+}
+
+/** Of a clash group. */
+function entriesOf(index: ListingIndex, overlay: Overlay, key: string): Iterable<Entry> {
+  return overlay.get(key)?.values() ?? index.entriesIn(key)
+}
+
+/** True for a put that was confirmed before, and shows as the same bag. */
+function isShownAs(
+  named: ReadonlyMap<string, Entry> | undefined,
+  before: PutIntent | undefined,
+  after: PutIntent,
+): boolean {
+  const [only, ...others] = named?.values() ?? []
+  const was = before === undefined ? undefined : confirmedRecord(before)
+  const record = confirmedRecord(after)
+  if (was === undefined || record === undefined || others.length > 0) return false
+  return only?.record?.bagId === was.bagId && isDeepStrictEqual(was, record)
+}
+
+/** True when nothing but this put, which the service does not have yet, is in a clash group; nothing at all without one. */
+function isAllOfGroup(
+  named: ReadonlyMap<string, Entry> | undefined,
+  put: PutIntent | undefined,
+): boolean {
+  if (put === undefined) return named === undefined || named.size === 0
+  const [only, ...others] = named?.values() ?? []
+  return others.length === 0 && only?.kind === 'pending' && only.intent === put
 }
 
 /** A bag that a confirmed put was given is known, and shows. */

@@ -1,9 +1,10 @@
 import { isDriveError } from '../domain/errors.ts'
-import type { BagId, IntentId } from '../domain/ids.ts'
+import type { BagId } from '../domain/ids.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
-import { bagsToDelete, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
+import { bagsToDelete, isMovedAway, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
 import { inheriting } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
+import type { DoomedBag } from '../trash/keeper.ts'
 import { hasGone } from './lost-answer.ts'
 import type { KnownListing, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
@@ -31,11 +32,17 @@ export class BagDeletes {
   async delete(intent: Intent, signal: AbortSignal): Promise<readonly BagTime[]> {
     const deleted = [...(intent.deleted ?? [])]
     for (const bagId of bagsToDelete(intent)) {
+      // An upload under the name need not wait for what is fetched.
+      if (!this.#isStaying(bagId)) await this.#deps.trash.prepare(bagId, signal)
       const names = this.#namesOf(bagId, intent)
       const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, intent, signal))
       if (isGone) deleted.push({ bagId, atMs: this.#deps.clock.now() })
     }
     return deleted
+  }
+
+  #isStaying(bagId: BagId): boolean {
+    return this.#deps.isShown(bagId) || isNeeded(this.#deps.outbox, bagId)
   }
 
   /** Deletes what no entry shows; false for a bag that came back, here or from another machine, and stays. */
@@ -47,13 +54,18 @@ export class BagDeletes {
       this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
       return false
     }
-    return this.#deleting.run(bagId, () => this.#send(bagId, deleter.id, signal))
+    return this.#deleting.run(bagId, () => this.#send(bagId, deleter, signal))
   }
 
   /** Content that was stored meanwhile and given the id of the bag has made the deleter leave it. */
-  async #send(bagId: BagId, deleter: IntentId, signal: AbortSignal): Promise<boolean> {
-    const { outbox, log } = this.#deps
-    if (outbox.get(deleter)?.replaces.includes(bagId) !== true) return false
+  async #send(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
+    const { outbox, trash, log } = this.#deps
+    const isMeant = (): boolean => outbox.get(deleter.id)?.replaces.includes(bagId) === true
+    if (!isMeant()) return false
+    if (!this.#goesOnElsewhere(bagId, deleter)) await trash.keep(this.#doomed(bagId, deleter))
+    // A program may have copied it a moment ago.
+    await outbox.sync.completeGiven()
+    if (!isMeant()) return false
     this.#step('delete.begin')
     try {
       await this.#ask(bagId, signal)
@@ -125,6 +137,27 @@ export class BagDeletes {
     const lookedAtMs = Math.max(createdAtMs, current?.startedAtMs ?? 0)
     if (current !== undefined && clock.now() - lookedAtMs < LATE_MS) return current
     return listing.refreshNow(signal)
+  }
+
+  /** True for a file that is in a folder now; of a folder, other things may have been deleted. */
+  #goesOnElsewhere(bagId: BagId, deleter: Intent): boolean {
+    return isMovedAway(deleter) && this.#deps.facts.get(bagId)?.kind !== 'folder'
+  }
+
+  /** What the trash is to know of a bag. */
+  #doomed(bagId: BagId, deleter: Intent): DoomedBag {
+    const { listing, outbox } = this.#deps
+    const [record] = listing.current()?.index.recordsOf(bagId) ?? []
+    const put = outbox.intents().find((each) => each.kind === 'put' && each.bagId === bagId)
+    const { name, description = '' } = { ...deleter, ...record, ...put }
+    const next =
+      deleter.kind === 'put' && deleter.content.from === 'staged' ? deleter.content : undefined
+    return {
+      ...{ bagId, name, description },
+      why: deleter.kind === 'delete' ? 'deleted' : 'replaced',
+      uploadedAtMs: record?.uploadedAtMs ?? put?.answeredAtMs ?? 0,
+      ...(next === undefined ? {} : { next }),
+    }
   }
 
   /** The names that a bag has at the service, as far as they are known. */

@@ -1,4 +1,5 @@
 import { rename, rm } from 'node:fs/promises'
+import { keptOf } from '../domain/attributes.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
@@ -6,7 +7,7 @@ import type { BagTime, DeleteIntent, Intent, PutIntent } from '../intents/intent
 import { refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
 import { Handover } from './handover.ts'
-import { isThere } from '../disk/if-there.ts'
+import { ifThere, isThere } from '../disk/if-there.ts'
 import { sha256OfFile } from '../disk/file-hash.ts'
 import { findSent } from './lost-answer.ts'
 import {
@@ -85,6 +86,9 @@ export class CarryOut {
       attempt.onAnswerLost()
       throw idOfNoBag(put)
     }
+    attempt.onResting()
+    // What is given away, or deleted, must not be what a power cut brings back as not sent.
+    await this.#deps.outbox.sync.passed(attempt.signal)
     await this.#giveToCache(proven)
     await this.#deleteReplaced(proven, attempt.signal)
   }
@@ -141,7 +145,10 @@ export class CarryOut {
    */
   async #stageContent(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
     if (put.content.from === 'staged') {
-      return (await this.#isKept(put)) ? put : this.#packAnew(put, attempt)
+      if (!(await this.#isKept(put))) return this.#packAnew(put, attempt)
+      if (await this.#isWhole(put)) return put
+      if (put.isFolder === true && put.changes !== undefined) return this.#packAnew(put, attempt)
+      throw lostToPowerCut(put)
     }
     if (put.content.from === 'folder') return this.#packFolder(put, attempt)
     const { signal } = attempt
@@ -178,6 +185,16 @@ export class CarryOut {
   async #isKept(put: PutIntent): Promise<boolean> {
     if (put.isFolder !== true || put.changes === undefined) return true
     return isThere(this.#deps.outbox.contentPath(put.id), 'Staged content cannot be read')
+  }
+
+  /** False for content that a power cut took before it was on the platter: its place is there, and other bytes in it. */
+  async #isWhole({ id, content }: PutIntent): Promise<boolean> {
+    const { outbox } = this.#deps
+    if (content.from !== 'staged' || !outbox.isUnchecked(id)) return true
+    const sum = await ifThere(sha256OfFile(outbox.contentPath(id)), 'Staged content cannot be read')
+    if (sum !== content.sha256) return false
+    outbox.noteWhole(id)
+    return true
   }
 
   /** What is in such a zip is known by its sum; when the service does not have it, the folder is packed again. */
@@ -261,10 +278,9 @@ export class CarryOut {
       const { content } = put
       if (content.from === 'staged') {
         const { length, sha256 } = content
-        const { isFolder, mode, mtimeMs } = latest
-        const kind = isFolder === true ? 'folder' : 'file'
-        // Mode and time as they are now: a later change of them finds the bag in the intent.
-        this.#deps.facts.learn(bagId, { kind, length, sha256, mode, mtimeMs })
+        const kind = latest.isFolder === true ? 'folder' : 'file'
+        // The attributes as they are now: a later change of them finds the bag in the intent.
+        this.#deps.facts.learn(bagId, { kind, length, sha256, ...keptOf(latest) })
       }
       return confirmed(latest, bagId, this.#deps.clock.now())
     })
@@ -363,4 +379,13 @@ export class CarryOut {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
+}
+
+/** Nothing of it is sent, and what is stored stays. */
+function lostToPowerCut({ name }: PutIntent): DriveError {
+  return new DriveError(
+    'not-found',
+    `The content of "${name}" was not on the disk yet when the power went: it is lost, and what was stored stays.`,
+    { hint: 'bagfs outbox discard forgets the change; bagfs outbox save gets what is left of it.' },
+  )
 }

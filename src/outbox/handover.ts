@@ -1,8 +1,9 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
-import type { BagTime, Intent, PutIntent } from '../intents/intent.ts'
-import { claimsOfBefore, deletedBags, isAllOf, isStored, orderOf } from '../intents/rules.ts'
-import { inheriting, withoutClaim, type Legacy } from '../intents/transitions.ts'
+import type { PutIntent } from '../intents/intent.ts'
+import { isNewTo, legacyOf, type KnownOfBags } from '../intents/legacy.ts'
+import { claimsOfBefore } from '../intents/rules.ts'
+import { inheriting, withoutClaim } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
@@ -72,19 +73,10 @@ export class Handover {
    */
   async #inherit(put: PutIntent, successor: IntentId): Promise<void> {
     const { outbox } = this.#deps
-    const own = put.bagId === undefined ? [] : [put.bagId]
-    const left = put.replacedAreDeleted === true ? this.#stillToHide(put) : put.replaces
-    const bags = [...left, ...own].filter((bagId) => !this.#isOfLater(bagId, put))
-    const puts = put.supersedes.filter((id) => outbox.get(id) !== undefined)
     const known = outbox.get(successor)
     if (known === undefined) throw new DriveError('interrupted', 'The change was taken back.')
-    const uploaded = (put.uploaded ?? []).filter((each) => isUnknown(each, known))
-    const after = (put.after ?? []).filter((moved) => !isStored(outbox, moved))
-    // Equal content can have been given the id of a bag that was deleted before.
-    const deleted = (put.deleted ?? []).filter(({ bagId }) => bagId !== put.bagId)
-    const given = put.bagId === undefined ? {} : { given: put.bagId }
-    const legacy: Legacy = { bags, ...given, puts, deleted, uploaded, after }
-    if (isKnown(legacy, known)) return
+    const legacy = legacyOf(outbox, put, known, this.#known(put))
+    if (!isNewTo(known, legacy)) return
     const updated = await outbox.update(
       successor,
       (latest) => inheriting(latest, legacy),
@@ -93,48 +85,13 @@ export class Handover {
     if (updated === undefined) throw new DriveError('interrupted', 'The change was taken back.')
   }
 
-  /** True for a bag that content of later has been given, which was stored again with the same id. */
-  #isOfLater(bagId: BagId, put: PutIntent): boolean {
-    const having = this.#deps.outbox
-      .intents()
-      .filter((other) => other.kind === 'put' && other.bagId === bagId)
-    const receiving = [...this.#receiving].filter((each) => each.bagId === bagId)
-    return [...having, ...receiving.map((each) => each.put)].some(
-      (other) => orderOf(other) > orderOf(put),
-    )
-  }
-
-  /**
-   * Bags that `put` has deleted and only its successor will hide: from a listing, or an older put.
-   */
-  #stillToHide(put: PutIntent): readonly BagId[] {
-    const { outbox, listing, clock } = this.#deps
-    const puts = outbox.intents().filter((intent) => intent.kind === 'put')
-    const isLate = clock.now() - (put.confirmedAtMs ?? 0) < this.#settings.listingLagMs
+  #known({ confirmedAtMs = 0 }: PutIntent): KnownOfBags {
+    const { listing, clock } = this.#deps
     const index = listing.current()?.index
-    const areDeleted = deletedBags([put])
-    return put.replaces.filter((bagId) => {
-      if (!areDeleted.has(bagId)) return false
-      const given = puts.filter((other) => other.bagId === bagId)
-      if (given.some((other) => orderOf(other) >= orderOf(put))) return false
-      return given.length > 0 || isLate || (index?.recordsOf(bagId).length ?? 0) > 0
-    })
+    return {
+      isListed: (bagId) => (index?.recordsOf(bagId).length ?? 0) > 0,
+      mayLag: clock.now() - confirmedAtMs < this.#settings.listingLagMs,
+      receiving: [...this.#receiving],
+    }
   }
-}
-
-/** True when a successor has nothing more to do for a legacy than it had, and knows nothing that is over. */
-function isKnown({ bags, given, puts, uploaded, after }: Legacy, successor: Intent): boolean {
-  const { replaces, deleted = [], uploaded: times = [] } = successor
-  const isNothing = puts.length + uploaded.length + after.length === 0
-  return (
-    isNothing &&
-    isAllOf(bags, replaces) &&
-    !deleted.some(({ bagId }) => bags.includes(bagId)) &&
-    !times.some(({ bagId }) => bagId === given)
-  )
-}
-
-/** True when an intent does not know when this bag was uploaded. */
-function isUnknown({ bagId }: BagTime, { uploaded = [] }: Intent): boolean {
-  return uploaded.every((each) => each.bagId !== bagId)
 }

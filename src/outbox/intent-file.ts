@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import { toBagId, type BagId, type IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
+import { keptFields, specialNode } from '../state/attribute-fields.ts'
 
 const bagId = z
   .string()
@@ -45,14 +46,14 @@ const putIntent = z.object({
   ...base,
   kind: z.literal('put'),
   description: z.string(),
-  mode: z.number(),
-  mtimeMs: z.number(),
+  ...keptFields,
   content: z.discriminatedUnion('from', [
     z.object({ from: z.literal('staged'), length: z.number(), sha256: z.string() }),
     z.object({ from: z.literal('bag'), bagId, length: optional(z.number()) }),
     z.object({ from: z.literal('folder'), length: optional(z.number()) }),
   ]),
   isFolder: optional(z.boolean()),
+  special: optional(specialNode),
   changes: optional(
     z.object({ base: optional(bagId), start: z.number(), packed: optional(z.number()) }),
   ),

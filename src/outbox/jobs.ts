@@ -19,12 +19,15 @@ interface JobControl {
   readonly onProgress: (sentBytes: number) => void
   /** The service has the change. */
   readonly onConfirmed: () => void
+  /** What is left needs neither the service nor much else for a while. */
+  readonly onResting: () => void
 }
 
 interface JobsDeps {
   /** Told of the error of a job before it ends; never rejects. */
   readonly onFailed: (id: IntentId, error: unknown) => Promise<void>
-  readonly onEnded: () => void
+  /** Another may begin. */
+  readonly onPlace: () => void
 }
 
 /** The tries that are under way, one for an intent at most. */
@@ -32,6 +35,7 @@ export class Jobs {
   readonly #deps: JobsDeps
   /** Jobs remove themselves. */
   readonly #jobs = new Map<IntentId, Job & { sentBytes: number; readonly abort: AbortController }>()
+  readonly #resting = new Set<IntentId>()
 
   constructor(deps: JobsDeps) {
     this.#deps = deps
@@ -39,6 +43,11 @@ export class Jobs {
 
   get size(): number {
     return this.#jobs.size
+  }
+
+  /** Those that are at work. */
+  get busy(): number {
+    return this.#jobs.size - this.#resting.size
   }
 
   has(id: IntentId): boolean {
@@ -60,6 +69,10 @@ export class Jobs {
     const control = {
       signal: abort.signal,
       onConfirmed: confirmed.resolve,
+      onResting: (): void => {
+        this.#resting.add(id)
+        this.#deps.onPlace()
+      },
       onProgress: (sentBytes: number): void => {
         job.sentBytes = sentBytes
       },
@@ -72,8 +85,9 @@ export class Jobs {
         await this.#deps.onFailed(id, error)
         confirmed.reject(error)
       } finally {
+        this.#resting.delete(id)
         this.#jobs.delete(id)
-        this.#deps.onEnded()
+        this.#deps.onPlace()
       }
     }
     const job = { confirmed: confirmed.promise, done: run(), isOfDrain, sentBytes: 0, abort }

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { link, mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
 import {
@@ -13,16 +13,18 @@ import type { IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
 import { orderOf, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
-import { writeFileAtomic } from '../disk/atomic-file.ts'
-import { ifThere, isThere } from '../disk/if-there.ts'
-import { syncDirectory, syncFile } from '../disk/sync.ts'
+import { replaceFileNow } from '../disk/atomic-file.ts'
+import { GroupSync, type SyncFileSystem } from '../disk/group-sync.ts'
+import { isThere } from '../disk/if-there.ts'
+import { syncDirectory } from '../disk/sync.ts'
 import type { Reserve } from '../state/reserve.ts'
-import { formatIntent, parseIntent } from './intent-file.ts'
+import { formatIntent } from './intent-file.ts'
+import { keptName, readIntentIn } from './kept-intents.ts'
 import { IntentIndex } from '../intents/intent-index.ts'
 import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readIntentDirName } from './layout.ts'
 import type { StepListener } from './steps.ts'
 
-/** Whether a change must survive a power cut (fsync) or only a kill of this process. */
+/** Whether a change must survive a power cut, a second later at most, or only a kill of this process. */
 export interface Durability {
   readonly durable: boolean
 }
@@ -33,6 +35,17 @@ interface OutboxDeps {
   readonly onStep?: StepListener
   /** Given away when what is to be sent cannot be written down for want of room. */
   readonly reserve?: Pick<Reserve, 'release' | 'isOut'>
+  readonly syncFileSystem?: SyncFileSystem
+}
+
+/** Told of an intent as it was, undefined for a new one, and as it is, undefined for one that is gone. */
+type ChangeListener = (before: Intent | undefined, after: Intent | undefined) => void
+
+/** An intent as it was before a change that is not on the platter yet. */
+interface Kept {
+  readonly id: IntentId
+  readonly path: string
+  readonly group: number
 }
 
 /**
@@ -49,15 +62,27 @@ export class Outbox implements Intents {
   readonly #intents = new IntentIndex()
   /** Last write of each id under way; each removes itself when it is the last. */
   readonly #writes = new Map<IntentId, Promise<unknown>>()
-  /** Intents that a power cut must not take: each later write of theirs is durable too. */
-  readonly #durable = new Set<IntentId>()
+  /** What of the outbox, and of what lies in it, is on the platter. */
+  readonly sync: GroupSync
+  /** Intents that a power cut must not take, and each later write of theirs neither: the group of their last one. */
+  readonly #groups = new Map<IntentId, number>()
+  #kept: readonly Kept[] = []
+  /** Intents whose content may not be what was written, and which nothing has compared with its sum yet. */
+  readonly #unchecked = new Set<IntentId>()
   readonly #damaged: string[] = []
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<ChangeListener>()
   #lastId = 0n
 
   private constructor(deps: OutboxDeps, dir: string) {
     this.#deps = deps
     this.#dir = dir
+    this.sync = new GroupSync(deps, dir)
+    this.sync.onDone((group) => {
+      this.#dropKept(group)
+    })
+    this.sync.onFailure((group) => {
+      for (const [id, written] of this.#groups) if (written === group) this.#unchecked.add(id)
+    })
   }
 
   /**
@@ -74,6 +99,8 @@ export class Outbox implements Intents {
         if (tidy !== undefined) tidying.push(tidy)
       }
       for (const tidy of tidying) await tidy()
+      // What an earlier process wrote last may not be on the platter either.
+      if (outbox.#groups.size > 0) outbox.sync.note([outbox.#dir])
       return outbox
     } catch (error) {
       throw fromFileSystem(error, 'The outbox cannot be read')
@@ -100,19 +127,28 @@ export class Outbox implements Intents {
 
   async #load(id: IntentId): Promise<(() => Promise<void>) | undefined> {
     try {
-      const intent = parseIntent(await readFile(join(this.#dir, id, INTENT_FILE), 'utf8'))
+      const { intent, torn, kept } = await readIntentIn(join(this.#dir, id))
       if (intent.id !== id) throw new DriveError('corrupt', 'This is the intent of another place.')
       this.#noteId(orderOf(intent))
       // A file whose last open copy was on its way to be replaced, or just unlinked: it comes back.
       if (intent.kind === 'delete' && intent.phase === 'held') return () => this.#forget(id)
       this.#intents.set(intent)
-      this.#durable.add(id)
-      return undefined
+      this.#unchecked.add(id)
+      const group = this.#note(intent)
+      this.#kept = [...this.#kept, ...kept.map((path) => ({ id, path, group }))]
+      return torn === undefined ? undefined : () => this.#restore(intent, torn)
     } catch (error) {
       if (systemErrorCode(error) === 'ENOENT') return () => this.#forget(id)
       if (isDriveError(error, 'corrupt')) return () => this.#setAside(id, error)
       throw error
     }
+  }
+
+  /** A power cut took the last change of an intent, and left what it was before. */
+  async #restore(intent: Intent, torn: unknown): Promise<void> {
+    const { id, name } = intent
+    this.#deps.log.warn({ intent: id, name, error: String(torn) }, 'A change is as it was before.')
+    await this.#write(intent, { durable: true })
   }
 
   async #forget(id: IntentId): Promise<void> {
@@ -188,7 +224,7 @@ export class Outbox implements Intents {
   }
 
   /** Calls `listener` after each change; returns the function that ends this. */
-  onChange(listener: () => void): () => void {
+  onChange(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -222,22 +258,25 @@ export class Outbox implements Intents {
     await rm(join(this.#dir, id), { recursive: true, force: true })
   }
 
-  /** Records a new intent; when this resolves the promise is kept, whatever happens to the process. */
+  /**
+   * Records a new intent; when this resolves the promise is kept, whatever happens to the process. What is to be
+   * deleted may be what a program copied a moment ago: that is on the platter before.
+   */
   async add(intent: Intent, options: Durability): Promise<void> {
     this.#step('add.begin')
     await this.#queue(intent.id, async () => {
-      const place = join(this.#dir, intent.id)
+      if (intent.kind === 'delete') await this.sync.completeGiven()
       const write = async (): Promise<void> => {
-        await mkdir(place, { recursive: true, mode: 0o700 })
+        mkdirSync(join(this.#dir, intent.id), { recursive: true, mode: 0o700 })
         await this.#write(intent, options)
       }
       // What a delete frees is more than it takes; new content is refused instead.
       await (intent.kind === 'delete' ? this.#withReserve(write) : write())
-      if (options.durable) await syncDirectory(this.#dir)
+      if (options.durable) this.sync.note([this.#dir], { isGiven: intent.kind === 'put' })
       this.#step('add.written')
       this.#intents.set(intent)
     })
-    this.#changed()
+    this.#changed(undefined, intent)
   }
 
   /** Changes an intent; one that was removed meanwhile stays removed, and undefined is answered. */
@@ -246,50 +285,116 @@ export class Outbox implements Intents {
     change: (intent: Intent) => Intent,
     options: Durability,
   ): Promise<Intent | undefined> {
+    let before: Intent | undefined
     const changed = await this.#queue(id, async () => {
       const intent = this.#intents.get(id)
       if (intent === undefined) return undefined
+      before = intent
       const next = change(intent)
       await this.#withReserve(() => this.#write(next, options))
       this.#step('update.written')
       this.#intents.set(next)
       return next
     })
-    if (changed !== undefined) this.#changed()
+    if (changed !== undefined) this.#changed(before, changed)
     return changed
   }
 
   /**
    * Forgets an intent and its content. With `as`, which the decision was made on, only while the
    * intent is still that. What it was given since (bags to delete, by a handover) would be
-   * forgotten with it.
+   * forgotten with it. What was made to take its place is on the platter before it goes.
    */
   async remove(id: IntentId, as?: Intent): Promise<void> {
     this.#step('remove.begin')
+    let before: Intent | undefined
     await this.#queue(id, async () => {
       if (as !== undefined && this.#intents.get(id) !== as) return
+      if (!this.#isOfThisMoment(id)) await this.sync.complete()
+      // Without them it is gone once its file is.
+      for (const kept of this.#kept) if (kept.id === id) await rm(kept.path, { force: true })
       // The intent goes before its content: a kill in between leaves a draft, not a broken promise.
       await rm(join(this.#dir, id, INTENT_FILE), { force: true })
       this.#step('remove.unlinked')
+      before = this.#intents.get(id)
       this.#intents.delete(id)
-      this.#durable.delete(id)
+      this.#groups.delete(id)
+      this.#unchecked.delete(id)
       await rm(join(this.#dir, id), { recursive: true, force: true })
     })
-    this.#changed()
+    this.#changed(before, undefined)
   }
 
-  /** Waits for the writes under way. */
+  /**
+   * True for content that an earlier process left, or that the disk failed to keep, until `noteWhole`: a power cut
+   * and a failed sync leave zeros of the right length.
+   */
+  isUnchecked(id: IntentId): boolean {
+    return this.#unchecked.has(id)
+  }
+
+  /** Its content is what it says. */
+  noteWhole(id: IntentId): void {
+    this.#unchecked.delete(id)
+  }
+
+  /** Waits for the writes under way, and until they are on the platter. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#writes.values())
+    await this.sync.close()
   }
 
-  /** A file replaced without fsync can be empty after a power cut: what was durable stays so. */
   async #write(intent: Intent, options: Durability): Promise<void> {
-    const dir = join(this.#dir, intent.id)
-    const durable = options.durable || this.#durable.has(intent.id)
-    if (durable && intent.kind === 'put') await ifThere(syncFile(join(dir, CONTENT_FILE)))
-    await writeFileAtomic(join(dir, INTENT_FILE), formatIntent(intent), { durable })
-    if (durable) this.#durable.add(intent.id)
+    const { id } = intent
+    const isDurable = options.durable || this.#groups.has(id)
+    if (isDurable) await this.#keep(id)
+    replaceFileNow(join(this.#dir, id, INTENT_FILE), formatIntent(intent))
+    if (isDurable) this.#note(intent)
+  }
+
+  /** Its file is to be on the platter. */
+  #note({ id, kind }: Intent): number {
+    const dir = join(this.#dir, id)
+    const content = kind === 'put' ? [join(dir, CONTENT_FILE)] : []
+    const group = this.sync.note([...content, join(dir, INTENT_FILE), dir])
+    this.#groups.set(id, group)
+    return group
+  }
+
+  /**
+   * A file that takes the place of another can be empty after a power cut. What is, or may be, on the platter is kept
+   * until the new one is there too.
+   */
+  async #keep(id: IntentId): Promise<void> {
+    const { group } = this.sync
+    const written = this.#groups.get(id)
+    if (written === undefined || written === group) return
+    const dir = join(this.#dir, id)
+    const path = join(dir, keptName(group))
+    if (this.#kept.some((kept) => kept.path === path)) return
+    await link(join(dir, INTENT_FILE), path)
+    this.#kept = [...this.#kept, { id, path, group }]
+  }
+
+  #dropKept(group: number): void {
+    const outdated = this.#kept.filter((kept) => kept.group <= group)
+    this.#kept = this.#kept.filter((kept) => kept.group > group)
+    for (const { path } of outdated) {
+      rm(path, { force: true }).catch((error: unknown) => {
+        this.#deps.log.warn({ path, error: String(error) }, 'What a change was stays behind.')
+      })
+    }
+  }
+
+  /** True for a put that was written a moment ago and never sent: neither it nor what took its place is promised to survive. */
+  #isOfThisMoment(id: IntentId): boolean {
+    const intent = this.#intents.get(id)
+    const isSent = intent?.kind !== 'put' || intent.sentAtMs !== undefined
+    return (
+      !isSent &&
+      this.#groups.get(id) === this.sync.group &&
+      !this.#kept.some((kept) => kept.id === id)
+    )
   }
 
   /** On a full disk the reserve is given away, so that what waits can still be sent. */
@@ -322,7 +427,7 @@ export class Outbox implements Intents {
     this.#deps.onStep?.(step)
   }
 
-  #changed(): void {
-    for (const listener of this.#listeners) listener()
+  #changed(before: Intent | undefined, after: Intent | undefined): void {
+    for (const listener of this.#listeners) listener(before, after)
   }
 }

@@ -5,13 +5,14 @@ import type { Zip } from '../intents/transitions.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagRecord, FactsAccess } from '../domain/record.ts'
 import type { StorageService } from '../service/storage-service.ts'
+import type { Keeper } from '../trash/keeper.ts'
 import type { Outbox } from './outbox.ts'
 import type { StepListener } from './steps.ts'
 
 /** An answer of the service, as far as the uploader reads it. */
 export interface KnownListing {
   readonly index: {
-    recordsOf(bagId: BagId): readonly Pick<BagRecord, 'name' | 'uploadedAtMs'>[]
+    recordsOf(bagId: BagId): readonly Pick<BagRecord, 'name' | 'uploadedAtMs' | 'description'>[]
   }
   /** When its request was begun. */
   readonly startedAtMs: number
@@ -67,6 +68,9 @@ export interface FolderPort {
   committed(put: PutIntent, bagId: BagId): Promise<boolean>
 }
 
+/** What the uploader needs of the trash. */
+export type TrashPort = Pick<Keeper, 'prepare' | 'keep'>
+
 export interface UploaderDeps {
   readonly outbox: Outbox
   readonly service: Pick<
@@ -77,6 +81,7 @@ export interface UploaderDeps {
   readonly content: ContentPort
   readonly facts: FactsAccess
   readonly folders: FolderPort
+  readonly trash: TrashPort
   /** True when an entry of the drive shows this bag: it must not be deleted. */
   readonly isShown: (bagId: BagId) => boolean
   readonly clock: Clock
@@ -92,7 +97,7 @@ export interface UploaderSettings {
   readonly retryMaxMs: number
   /** How long the service may take to list what it has taken. */
   readonly listingLagMs: number
-  /** Whether steps must survive a power cut; without it, only a kill of the process. */
+  /** Whether steps must survive a power cut, a second later; without it, only a kill of the process. */
   readonly durable: boolean
 }
 
@@ -107,4 +112,6 @@ export interface Try {
   readonly onAnswerLost: () => void
   /** Called once the service has the content; what follows is cleaning up. */
   readonly onConfirmed: () => void
+  /** Called when what is left to do waits for the local disk: another upload may begin. */
+  readonly onResting: () => void
 }

@@ -1,10 +1,9 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
-import { parseIntent } from './intent-file.ts'
-import { CONTENT_FILE, findIntentDirs, INTENT_FILE } from './layout.ts'
+import { readIntentIn } from './kept-intents.ts'
+import { CONTENT_FILE, findIntentDirs } from './layout.ts'
 
 /** The content of an outbox on disk, read without opening it as a drive does. */
 export interface OutboxOnDisk {
@@ -42,7 +41,7 @@ export async function readOutbox(dir: string): Promise<OutboxOnDisk> {
 /** Undefined for a change that no program was promised: a draft, and a held delete. */
 async function readIntent(path: string): Promise<Intent | 'damaged' | undefined> {
   try {
-    const intent = parseIntent(await readFile(join(path, INTENT_FILE), 'utf8'))
+    const { intent } = await readIntentIn(path)
     return intent.kind === 'delete' && intent.phase === 'held' ? undefined : intent
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return undefined

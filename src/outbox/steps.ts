@@ -7,6 +7,7 @@
  *   closed is written down once more. Changes are packed into a zip; its bag is stored and the tree
  *   was led to it
  * - `upload.*`, `delete.*`: before a request, and when its answer is known to memory only
+ * - `trash.*`: content of a bag that is to be deleted has its place in the trash, and is written down there
  * - `proof.begin`: the id that an upload was answered with is written down, and not proven yet
  * - `cache.*`: confirmed content is given to the cache
  * - `move.*`: what is moved between folders, or a folder and the root, is at its new place, and gone from the old one
@@ -30,6 +31,8 @@ export type Step =
   | 'proof.begin'
   | 'cache.begin'
   | 'cache.taken'
+  | 'trash.placed'
+  | 'trash.kept'
   | 'delete.begin'
   | 'delete.answered'
   | 'move.placed'

@@ -61,7 +61,7 @@ export class Uploader {
     this.#settings = settings
     this.#jobs = new Jobs({
       onFailed: (id, error) => this.#failed(id, error),
-      onEnded: () => {
+      onPlace: () => {
         this.kick()
       },
     })
@@ -77,7 +77,8 @@ export class Uploader {
       },
     })
     for (const intent of deps.outbox.intents()) {
-      if (intent.kind === 'put' && intent.sentAtMs !== undefined && !isTaken(intent)) {
+      // That it was sent may be what a power cut took.
+      if (intent.kind === 'put' && intent.phase === 'waiting' && !isTaken(intent)) {
         this.#mayHaveArrived.add(intent.id)
       }
     }
@@ -106,7 +107,14 @@ export class Uploader {
 
   /** Resolves when nothing of an intent is under way any more, however it went. */
   async finished(id: IntentId): Promise<void> {
-    await this.#jobs.get(id)?.done
+    const job = this.#jobs.get(id)
+    if (job === undefined) return
+    const endHurry = this.#deps.outbox.sync.hurry()
+    try {
+      await job.done
+    } finally {
+      endHurry()
+    }
   }
 
   isRunning(id: IntentId): boolean {
@@ -182,12 +190,14 @@ export class Uploader {
    * Resolves however that went; rejects only when what blocks it failed.
    */
   async attemptRest(id: IntentId): Promise<void> {
-    await this.#jobs.get(id)?.done
+    await this.finished(id)
     if (this.#closed) throw new DriveError('interrupted', 'The drive is being closed.')
     const intent = this.#deps.outbox.get(id)
     if (intent?.phase !== 'confirmed' || this.#isOver(intent)) return
     await this.#afterBlockers(intent)
-    if (!isSuperseded(this.#deps.outbox, id)) await this.#run(id).done
+    if (isSuperseded(this.#deps.outbox, id)) return
+    this.#run(id)
+    await this.finished(id)
   }
 
   /** Tries what blocks an intent; answers the intent that has its content by then. */
@@ -197,7 +207,7 @@ export class Uploader {
     try {
       for (const blocker of this.#blockersOf(intent)) {
         await this.attempt(blocker)
-        await this.#jobs.get(blocker)?.done
+        await this.finished(blocker)
       }
       return turn.id
     } finally {
@@ -227,6 +237,7 @@ export class Uploader {
    */
   async drain(signal: AbortSignal): Promise<readonly Intent[]> {
     this.#failedInDrain = new Set()
+    const endHurry = this.#deps.outbox.sync.hurry()
     try {
       this.#tryTimes.clear()
       // A folder that changed while it was sent is held again.
@@ -240,6 +251,7 @@ export class Uploader {
       }
     } finally {
       this.#failedInDrain = undefined
+      endHurry()
       this.kick()
     }
     return this.#deps.outbox.intents().filter((each) => isToSend(each) || each.phase === 'held')
@@ -298,7 +310,7 @@ export class Uploader {
     this.#forgetRemoved()
     let soonest = Infinity
     for (const intent of this.#deps.outbox.intents()) {
-      if (this.#jobs.size >= this.#settings.concurrency) return
+      if (this.#jobs.busy >= this.#settings.concurrency) return
       if (!this.#isOpen(intent)) continue
       const due = Math.max(dueAtMs(intent), this.#tryTimes.get(intent.id) ?? 0)
       if (due > now) soonest = Math.min(soonest, due)

@@ -13,6 +13,7 @@ import type { Redact } from './redact.ts'
 import { parseRetryAfter, withRetry, type Repeatable } from './retry.ts'
 import type { Resolved } from './settings.ts'
 import { codeOfStatus, hintOf, mayHaveBeenDone } from './statuses.ts'
+import type { WireMeter } from './wire-meter.ts'
 
 /** A request of one of the seven endpoints, without the token. `path` is relative to the base URL. */
 export type Call = ExchangeRequest
@@ -23,6 +24,7 @@ export interface CallerDependencies {
   readonly log: Logger
   readonly redact: Redact
   readonly auth: Auth
+  readonly meter?: WireMeter
 }
 
 /** Most bytes of a failed answer that are read for its words. */
@@ -87,13 +89,15 @@ export class Caller {
   }
 
   async #followed(call: Call, authHeaders: Record<string, string>): Promise<Answer> {
-    const { origin, prefix } = this.#settings
+    const { origin, prefix, onServiceTime } = this.#settings
     const first = {
       ...call,
       path: prefix + call.path,
       headers: { 'user-agent': 'bagfs', ...call.headers, ...authHeaders },
     }
     const answer = await exchange(this.#deps, first)
+    const atMs = Date.parse(answer.headers['date'] ?? '')
+    if (!Number.isNaN(atMs)) onServiceTime(atMs)
     const { redact } = this.#deps
     const path = redirectPath({ origin, redact }, first, answer)
     if (path === undefined) return answer

@@ -9,6 +9,7 @@ import {
 } from '../domain/errors.ts'
 import { bodyLengthOf, toAnswerHeaders, type AnswerHeaders } from './answer-head.ts'
 import { Deadline } from './deadline.ts'
+import type { Endpoint, WireMeter } from './wire-meter.ts'
 import { arrivalMs, refillMs } from './upload-pace.ts'
 import type { Redact } from './redact.ts'
 import { fromTransport } from './transport-errors.ts'
@@ -32,6 +33,7 @@ export interface ExchangeLimits {
 export interface ExchangeRequest {
   /** Begins the sentence of an error: "Listing the files". */
   readonly what: string
+  readonly endpoint: Endpoint
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Path and query as they go on the wire. */
   readonly path: string
@@ -57,6 +59,7 @@ export interface ExchangeDependencies {
   readonly pool: Pool
   readonly clock: Clock
   readonly redact: Redact
+  readonly meter?: WireMeter
 }
 
 /**
@@ -103,6 +106,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #body: Readable | undefined
   #expected: number | undefined
   #begunAtMs = 0
+  #isAsked = false
   #received = 0
   #inARow = 0
   /** The rest has its turn. */
@@ -129,6 +133,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     }
     signal.addEventListener('abort', this.#onAbort, { once: true })
     this.#begunAtMs = this.#deps.clock.now()
+    this.#isAsked = true
     this.#stage.start(limits.connectMs)
     if (limits.wholeMs !== undefined) this.#limitWhole(limits.wholeMs)
     const isStreamed = body !== undefined && !Buffer.isBuffer(body)
@@ -158,6 +163,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       return
     }
     this.#wasHandedOver = true
+    if (body !== undefined) this.#deps.meter?.sent(this.#request.endpoint, body.length)
     this.#enter('it did not answer in time', Math.max(1, limits.answerMs - this.#connectingMs()))
   }
 
@@ -177,6 +183,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#expected = bodyLengthOf(status, headers)
     this.#enter('its answer stopped coming', this.#request.limits.stallMs)
     this.#body = this.#makeBody(controller)
+    this.#tellAnswered(String(status))
     this.#outcome.resolve({
       status,
       headers,
@@ -190,6 +197,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#isOver) return
     this.#received += chunk.length
+    this.#deps.meter?.received(this.#request.endpoint, chunk.length)
     this.#stage.touch()
     if (this.#body?.push(chunk) !== false) {
       this.#inARow += chunk.length
@@ -250,6 +258,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       if (isLast) this.#wasHandedOver = true
       yield bytes
       sent += bytes.length
+      this.#deps.meter?.sent(this.#request.endpoint, bytes.length)
     }
     if (this.#isAnswered()) return
     const extraMs = arrivalMs(clock.now() - startedAt, body.length)
@@ -318,8 +327,20 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isOver) return
     this.#end()
     this.#controller?.abort(new Error('The exchange failed.'))
+    this.#tellFailed(error)
     if (this.#body === undefined) this.#outcome.reject(error)
     else this.#body.destroy(error)
+  }
+
+  #tellAnswered(status: string): void {
+    const tookMs = Math.max(0, this.#deps.clock.now() - this.#begunAtMs)
+    this.#deps.meter?.answered(this.#request.endpoint, status, tookMs)
+  }
+
+  #tellFailed({ code }: DriveError): void {
+    if (!this.#isAsked) return
+    if (this.#body === undefined) this.#tellAnswered('none')
+    this.#deps.meter?.failed(this.#request.endpoint, code)
   }
 
   #end(): void {

@@ -30,12 +30,14 @@ import { ListingReader } from './listing-reader.ts'
 import { resolveSettings, type HttpServiceSettings, type Resolved } from './settings.ts'
 import { Slots } from './slots.ts'
 import { SteadyPool } from './steady-pool.ts'
+import type { Endpoint, WireMeter } from './wire-meter.ts'
 
 export type { HttpServiceSettings } from './settings.ts'
 
 export interface HttpServiceDependencies {
   readonly log: Logger
   readonly clock: Clock
+  readonly meter?: WireMeter
 }
 
 /**
@@ -65,7 +67,7 @@ class HttpService implements StorageService {
   readonly #clock: Clock
   readonly #closing = new AbortController()
 
-  constructor({ log, clock }: HttpServiceDependencies, settings: Resolved) {
+  constructor({ log, clock, ...metered }: HttpServiceDependencies, settings: Resolved) {
     const { maxUploads, maxDownloads, maxConnections, connectTimeoutMs } = settings
     this.#log = log
     this.#clock = clock
@@ -83,7 +85,7 @@ class HttpService implements StorageService {
     const auth = new Auth(settings)
     const redact = makeRedact(auth.tokens)
     this.#redact = redact
-    this.#caller = new Caller({ pool: this.#pool, clock, log, redact, auth }, settings)
+    this.#caller = new Caller({ pool: this.#pool, clock, log, redact, auth, ...metered }, settings)
     this.#uploads = new Slots(maxUploads)
     this.#downloads = new Slots(maxDownloads)
     this.#shortCalls = new Slots(maxConnections - maxUploads - maxDownloads)
@@ -91,12 +93,12 @@ class HttpService implements StorageService {
 
   uploadFile(source: UploadSource, options: UploadOptions = {}): Promise<BagId> {
     const part = { fileName: source.name, contentType: 'application/octet-stream' }
-    return this.#upload('/api/files/upload', source, part, options)
+    return this.#upload('upload_file', source, part, options)
   }
 
   uploadFolder(source: UploadSource, options: UploadOptions = {}): Promise<BagId> {
     const part = { fileName: `${source.name}.zip`, contentType: 'application/zip' }
-    return this.#upload('/api/folders/upload', source, part, options)
+    return this.#upload('upload_folder', source, part, options)
   }
 
   addById(bagId: BagId, options: CallOptions = {}): Promise<void> {
@@ -104,6 +106,7 @@ class HttpService implements StorageService {
     return this.#short(`Importing bag ${bagId}`, options, async (what, signal) => {
       const call: Call = {
         what,
+        endpoint: 'import',
         method: 'POST',
         path: '/api/bag/add_by_id',
         headers: { ...JSON_WANTED, 'content-type': 'application/x-www-form-urlencoded' },
@@ -145,6 +148,7 @@ class HttpService implements StorageService {
     return this.#short(`Deleting bag ${bagId}`, options, async (what, signal) => {
       const call: Call = {
         what,
+        endpoint: 'delete',
         method: 'DELETE',
         path: '/api/bag',
         headers: { ...JSON_WANTED, 'content-type': 'application/json' },
@@ -165,8 +169,9 @@ class HttpService implements StorageService {
   listFiles(options: CallOptions = {}): Promise<readonly BagRecord[]> {
     const limits = { ...this.#limits(), answerMs: this.#settings.metadataTimeoutMs }
     return this.#short('Listing the files', options, (what, signal) =>
-      this.#caller.send(get(what, '/api/user/files_list', limits, signal), (answer) =>
-        this.#listing.read(answer, limits.stallMs),
+      this.#caller.send(
+        get({ what, endpoint: 'list', path: '/api/user/files_list', limits, signal }),
+        (answer) => this.#listing.read(answer, limits.stallMs),
       ),
     )
   }
@@ -187,13 +192,15 @@ class HttpService implements StorageService {
   }
 
   getAccount(options: CallOptions = {}): Promise<Account> {
-    return this.#short('Reading the account', options, (what, signal) =>
-      this.#caller.send(get(what, '/api/user', this.#shortLimits(), signal), async (answer) => {
+    return this.#short('Reading the account', options, (what, signal) => {
+      const limits = this.#shortLimits()
+      const call = get({ what, endpoint: 'account', path: '/api/user', limits, signal })
+      return this.#caller.send(call, async (answer) => {
         const account = parseAccount(await this.#json(answer))
         if (account === undefined) throw strange(answer, 'its answer is no user record.')
         return account
-      }),
-    )
+      })
+    })
   }
 
   async close(): Promise<void> {
@@ -202,7 +209,7 @@ class HttpService implements StorageService {
   }
 
   async #upload(
-    path: string,
+    endpoint: keyof typeof UPLOADS,
     source: UploadSource,
     part: { readonly fileName: string; readonly contentType: string },
     options: UploadOptions,
@@ -214,8 +221,9 @@ class HttpService implements StorageService {
         const send = (description: string): Promise<BagId> => {
           const call: Call = {
             what: `Uploading "${source.name}"`,
+            endpoint,
             method: 'POST',
-            path,
+            path: UPLOADS[endpoint],
             headers: { ...JSON_WANTED, 'content-type': form.contentType },
             body: form.body(description, options.onProgress ?? ignore),
             limits: this.#limits(),
@@ -257,7 +265,7 @@ class HttpService implements StorageService {
     const range = rangeHeader(wanted)
     const path = `/api/bag/download/${toPathSegment(bagId)}`
     const call: Call = {
-      ...get(`Downloading bag ${bagId}`, path, limits, signal),
+      ...get({ what: `Downloading bag ${bagId}`, endpoint: 'download', path, limits, signal }),
       headers: {
         accept: '*/*',
         'accept-encoding': 'identity',
@@ -307,10 +315,15 @@ class HttpService implements StorageService {
 
 const JSON_WANTED = { accept: 'application/json', 'accept-encoding': ACCEPTED_ENCODINGS }
 
+const UPLOADS = {
+  upload_file: '/api/files/upload',
+  upload_folder: '/api/folders/upload',
+} as const satisfies Partial<Record<Endpoint, string>>
+
 const ignore = (): void => undefined
 
-function get(what: string, path: string, limits: ExchangeLimits, signal: AbortSignal): Call {
-  return { what, method: 'GET', path, headers: JSON_WANTED, limits, signal }
+function get(call: Omit<Call, 'method' | 'headers' | 'body'>): Call {
+  return { ...call, method: 'GET', headers: JSON_WANTED }
 }
 
 function toUploaded(answer: Answer, json: unknown): BagId {

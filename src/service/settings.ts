@@ -27,6 +27,8 @@ export interface HttpServiceSettings {
   readonly authHeader?: AuthHeader
   /** Told which header the service took when it is not the one that was tried first. */
   readonly onAuthHeader?: (header: AuthHeader) => void
+  /** Told what the clock of the service says, in ms, by the head of each answer that has a date. */
+  readonly onServiceTime?: (atMs: number) => void
   /** Asked when the service refuses the token: another one to try, if there is one. Must not reject. */
   readonly renewToken?: (refused: string) => Promise<string | undefined>
 }
@@ -50,6 +52,7 @@ const DEFAULTS = {
   retryMaxMs: 10_000,
   authHeader: 'bearer',
   onAuthHeader: (): void => undefined,
+  onServiceTime: (): void => undefined,
   renewToken: (): Promise<undefined> => Promise.resolve(undefined),
 } as const
 

@@ -6,18 +6,18 @@ import { writeFileAtomic } from '../disk/atomic-file.ts'
 import { readJsonIfThere } from '../disk/if-there.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
 
-const profile = z.object({
+const learned = z.object({
   uid: z.exactOptional(z.string()),
   authHeader: z.exactOptional(z.enum(['bearer', 'x-authorization'])),
 })
-/** `profiles` is by service and token, the latter as a digest with the salt of this file. */
+/** What the service told of a login. `profiles` is by service and token, the latter as a digest with the salt of this file. */
 const accounts = z.object({
   version: z.literal(1),
   salt: z.string().min(32),
-  profiles: z.record(z.string(), profile),
+  profiles: z.record(z.string(), learned),
 })
 
-type Profile = z.infer<typeof profile>
+type Learned = z.infer<typeof learned>
 type Accounts = z.infer<typeof accounts>
 
 /** Writers in other processes may come between reading and writing; then the change is made again. */
@@ -41,7 +41,7 @@ export async function recallUid(
   serviceKey: string,
   token: string,
 ): Promise<string | undefined> {
-  return (await readProfile(root, serviceKey, token)).uid
+  return (await readLearned(root, serviceKey, token)).uid
 }
 
 export async function rememberUid(
@@ -50,7 +50,7 @@ export async function rememberUid(
   token: string,
   uid: string,
 ): Promise<void> {
-  await changeProfile(root, { serviceKey, token }, { uid })
+  await changeLearned(root, { serviceKey, token }, { uid })
 }
 
 /** The header in which this service took this token. */
@@ -58,8 +58,8 @@ export async function recallAuthHeader(
   root: string,
   serviceKey: string,
   token: string,
-): Promise<Profile['authHeader']> {
-  return (await readProfile(root, serviceKey, token)).authHeader
+): Promise<Learned['authHeader']> {
+  return (await readLearned(root, serviceKey, token)).authHeader
 }
 
 export async function rememberAuthHeader(
@@ -68,7 +68,7 @@ export async function rememberAuthHeader(
   token: string,
   authHeader: 'bearer' | 'x-authorization',
 ): Promise<void> {
-  await changeProfile(root, { serviceKey, token }, { authHeader })
+  await changeLearned(root, { serviceKey, token }, { authHeader })
 }
 
 /** A service and the token that it is used with. */
@@ -77,12 +77,12 @@ interface Login {
   readonly token: string
 }
 
-async function readProfile(root: string, serviceKey: string, token: string): Promise<Profile> {
+async function readLearned(root: string, serviceKey: string, token: string): Promise<Learned> {
   const known = await readAccounts(root)
   return known?.profiles[keyOf({ serviceKey, token }, known.salt)] ?? {}
 }
 
-async function changeProfile(root: string, login: Login, changes: Profile): Promise<void> {
+async function changeLearned(root: string, login: Login, changes: Learned): Promise<void> {
   for (let tries = 0; tries < TRIES; tries += 1) {
     const known = (await readAccounts(root)) ?? begin()
     const key = keyOf(login, known.salt)

@@ -6,7 +6,8 @@ import { DriveError, fromFileSystem, localDiskFull } from '../domain/errors.ts'
 import { toBagId, type BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagFacts } from '../domain/record.ts'
-import { findLevelCode } from './level-error.ts'
+import { ATTRIBUTE_NAMES, attributeFields } from './attribute-fields.ts'
+import { findLevelCode } from '../disk/level-error.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
 import { lacksRoom, type Reserve } from './reserve.ts'
 
@@ -15,9 +16,7 @@ const bagFacts = z.object({
   length: z.exactOptional(z.number()),
   isCertain: z.exactOptional(z.boolean()),
   sha256: z.exactOptional(z.string()),
-  mode: z.exactOptional(z.number()),
-  mtimeMs: z.exactOptional(z.number()),
-  atimeMs: z.exactOptional(z.number()),
+  ...attributeFields,
 })
 
 /** The log of the database is never longer. */
@@ -215,10 +214,10 @@ export class FactsStore {
   }
 }
 
+const COMPARED = ['kind', 'length', 'sha256', ...ATTRIBUTE_NAMES] as const
+
 function isSame(one: BagFacts, other: BagFacts): boolean {
-  return (['kind', 'length', 'sha256', 'mode', 'mtimeMs', 'atimeMs'] as const).every(
-    (field) => one[field] === other[field],
-  )
+  return COMPARED.every((field) => one[field] === other[field])
 }
 
 async function load(root: string, log: Logger): Promise<Loaded> {

@@ -7,7 +7,7 @@ import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../do
 import type { Logger } from '../domain/logger.ts'
 
 /** Enough for what is written down while thousands of changes are sent, and for what a database does when it opens. */
-const RESERVE_BYTES = 4 * 1024 * 1024
+export const RESERVE_BYTES = 4 * 1024 * 1024
 /** With less than this nothing new is taken. */
 const LEAST_BYTES = 1024 * 1024
 const PIECE_BYTES = 256 * 1024

@@ -50,6 +50,7 @@ export async function openArchive(
   const directoryBytes = place.end - place.start
   const builder = new TreeBuilder({
     maxBytes: Math.min(limits.maxTreeBytes, TREE_BYTES + TREE_SHARE * directoryBytes),
+    isOwn: place.own,
   })
   const visit = builder.add.bind(builder)
   await readDirectory(source, place, visit, signal)

@@ -1,3 +1,4 @@
+import { keptOf } from '../domain/attributes.ts'
 import { memberMode, memberName } from './plan.ts'
 import type { PlanContent, PlanItem } from './plan.ts'
 import { readExactly } from './source.ts'
@@ -27,9 +28,9 @@ export async function copiedHead(
     !isEncrypted(member) &&
     (member.method === METHOD.uncompressed || member.method === METHOD.deflated)
   const head: MemberHead = {
+    ...keptOf(item),
     name: memberName(item),
     mode: memberMode(item),
-    mtimeMs: item.mtimeMs,
     method: member.method,
     flags: FLAG.utf8 | (member.flags & METHOD_FLAGS),
     versionNeeded: member.versionNeeded,

@@ -1,6 +1,7 @@
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { crc32, createDeflateRaw, deflateRaw } from 'node:zlib'
+import { keptOf } from '../domain/attributes.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import { throwIfAborted } from './abort.ts'
 import { dataRange } from './archive.ts'
@@ -63,9 +64,9 @@ function isCompressedAlready(path: string): boolean {
 function headOf(item: PlanItem, facts: Pick<MemberHead, 'method' | 'measure'>): MemberHead {
   const { size } = facts.measure
   return {
+    ...keptOf(item),
     name: memberName(item),
     mode: memberMode(item),
-    mtimeMs: item.mtimeMs,
     flags: FLAG.utf8,
     versionNeeded: VERSION,
     zip64: size >= ZIP64_FROM_BYTES,

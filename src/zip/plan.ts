@@ -1,3 +1,4 @@
+import type { KeptAttributes } from '../domain/attributes.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Archive } from './archive.ts'
 import type { LeafNode } from './tree.ts'
@@ -10,13 +11,9 @@ export type PlanContent =
   /** Copied from an archive without inflating. What was zipped as a symlink stays one. */
   | { readonly from: 'archive'; readonly archive: Archive; readonly node: LeafNode }
 
-interface PlanBase {
+interface PlanBase extends KeptAttributes {
   /** Relative to the folder, names parted by `/`. */
   readonly path: string
-  /** Permission bits (0o777). */
-  readonly mode: number
-  /** Milliseconds since the Unix epoch. */
-  readonly mtimeMs: number
 }
 
 /** One thing that goes into an archive, in the archive's order. */
@@ -54,5 +51,5 @@ export function memberMode(item: PlanItem): number {
     item.type === 'file' &&
     item.content.from === 'archive' &&
     item.content.node.zippedAs === 'symlink'
-  return isLink || item.type === 'symlink' ? LINK_MODE : TYPE_BITS[item.type] | (item.mode & 0o777)
+  return isLink || item.type === 'symlink' ? LINK_MODE : TYPE_BITS[item.type] | (item.mode & 0o7777)
 }

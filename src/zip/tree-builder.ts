@@ -1,3 +1,4 @@
+import type { KeptAttributes } from '../domain/attributes.ts'
 import { DriveError } from '../domain/errors.ts'
 import { shownName, SpareNames } from './shown-names.ts'
 import { DEFAULT_FILE_MODE, type DirectoryNode, type LeafNode } from './tree.ts'
@@ -7,6 +8,8 @@ import type { CentralRecord } from './zip-parse.ts'
 export interface TreeSettings {
   /** Memory that the tree may take, in bytes, as `NODE_BYTES` estimates it; implied directories count. */
   readonly maxBytes: number
+  /** True for a zip of this program: what others may have put into one (owners, set-user-ID) is not taken. */
+  readonly isOwn: boolean
 }
 
 /** A node with all that hangs on it but its name. */
@@ -31,6 +34,7 @@ const ROOT_MTIME_MS = 0
  */
 export class TreeBuilder {
   readonly #maxBytes: number
+  readonly #isOwn: boolean
   readonly #root: Directory = directory('', undefined)
   /** Leaves whose name another node took, in the order of the archive. */
   readonly #displaced: Leaf[] = []
@@ -40,6 +44,7 @@ export class TreeBuilder {
 
   constructor(settings: TreeSettings) {
     this.#maxBytes = settings.maxBytes
+    this.#isOwn = settings.isOwn
   }
 
   /** @throws DriveError `too-large` when the tree takes more than it may. */
@@ -47,12 +52,18 @@ export class TreeBuilder {
     const kind = kindOf(record)
     if (kind === 'directory') {
       const node = this.#directoryAt(namesOf(record.path))
-      node.mode = modeOf(record, DEFAULT_DIRECTORY_MODE)
-      node.mtimeMs = record.mtimeMs
+      Object.assign(node, this.#keptOf(record, DEFAULT_DIRECTORY_MODE))
       return
     }
     const { directory, name } = this.#placeOf(record.path)
-    this.#place(leaf(record, name, kind), directory)
+    const kept = this.#keptOf(record, DEFAULT_FILE_MODE)
+    this.#place(leaf(record, kept, name, kind), directory)
+  }
+
+  #keptOf(record: CentralRecord, usualMode: number): KeptAttributes {
+    const { mtimeMs, own } = record
+    const mode = modeOf(record, usualMode, this.#isOwn ? 0o7777 : 0o777)
+    return this.#isOwn ? { mode, mtimeMs, ...own } : { mode, mtimeMs }
   }
 
   #placeOf(path: string): { readonly directory: Directory; readonly name: string } {
@@ -136,16 +147,20 @@ function directory(name: string, parent: Directory | undefined): Directory {
   }
 }
 
-function leaf(record: CentralRecord, name: string, kind: 'file' | 'symlink'): Leaf {
+function leaf(
+  { member }: CentralRecord,
+  kept: KeptAttributes,
+  name: string,
+  kind: 'file' | 'symlink',
+): Leaf {
   return {
     type: kind,
     zippedAs: kind,
     name,
     parent: undefined,
-    mode: modeOf(record, DEFAULT_FILE_MODE),
-    mtimeMs: record.mtimeMs,
+    ...kept,
     linkTarget: undefined,
-    member: record.member,
+    member,
   }
 }
 
@@ -172,9 +187,8 @@ function unixMode(record: CentralRecord): number {
   return format === S_IFREG || format === S_IFDIR || format === S_IFLNK ? mode : 0
 }
 
-/** Permission bits only: set-user-id and the like are not taken from an archive. */
-function modeOf(record: CentralRecord, fallback: number): number {
+function modeOf(record: CentralRecord, fallback: number, taken: number): number {
   const mode = unixMode(record)
-  if (mode !== 0) return mode & 0o777
+  if (mode !== 0) return mode & taken
   return (record.externalAttributes & DOS_READ_ONLY) !== 0 ? fallback & 0o555 : fallback
 }

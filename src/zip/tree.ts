@@ -1,17 +1,14 @@
+import type { KeptAttributes } from '../domain/attributes.ts'
 import type { ZipMember } from './zip-format.ts'
 
 /** Permission bits of a file whose member tells none. */
 export const DEFAULT_FILE_MODE = 0o644
 
-interface NodeBase {
+interface NodeBase extends KeptAttributes {
   /** Valid on Linux and unique in its directory; empty for the root. */
   readonly name: string
   /** The directory that holds this node; undefined for the root. */
   readonly parent: DirectoryNode | undefined
-  /** Permission bits (0o777). */
-  readonly mode: number
-  /** Milliseconds since the Unix epoch. */
-  readonly mtimeMs: number
 }
 
 export interface DirectoryNode extends NodeBase {

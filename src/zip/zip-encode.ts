@@ -1,3 +1,4 @@
+import type { KeptAttributes } from '../domain/attributes.ts'
 import {
   EXTRA,
   FLAG,
@@ -5,6 +6,7 @@ import {
   LENGTH,
   MAX_16,
   MAX_32,
+  NO_OWNER,
   OWN_COMMENT,
   OWN_MARK,
   SIGNATURE,
@@ -20,12 +22,9 @@ export interface Measure {
   readonly size: number
 }
 
-/** What the headers of a member tell; `measure` is replaced when a descriptor follows the data. */
-export interface MemberHead {
+/** What the headers of a member tell; `mode` with the file type; `measure` is replaced when a descriptor follows the data. */
+export interface MemberHead extends KeptAttributes {
   readonly name: Buffer
-  /** File type and permission bits. */
-  readonly mode: number
-  readonly mtimeMs: number
   readonly method: number
   readonly flags: number
   readonly versionNeeded: number
@@ -55,6 +54,7 @@ export function localHeader(head: MemberHead, offset: number): Buffer {
   const extra = Buffer.concat([
     head.zip64 ? zip64Field([size, compressedSize]) : Buffer.alloc(0),
     timestampField(head.mtimeMs),
+    ownerField(head),
     head.extra ?? Buffer.alloc(0),
     offset === 0 ? field(EXTRA.own, OWN_MARK) : Buffer.alloc(0),
   ])
@@ -89,7 +89,9 @@ export function centralRecord(head: MemberHead, offset: number): Buffer {
   const extra = Buffer.concat([
     long.length > 0 ? zip64Field(long) : Buffer.alloc(0),
     timestampField(head.mtimeMs),
-    ntfsField(head.mtimeMs),
+    ntfsField(head),
+    ownerField(head),
+    changedField(head),
     head.extra ?? Buffer.alloc(0),
   ])
   const isDirectory = (head.mode & S_IFMT) === S_IFDIR
@@ -168,16 +170,35 @@ function timestampField(mtimeMs: number): Buffer {
   return field(EXTRA.timestamp, body)
 }
 
-/** NTFS's time in 100 ns, for times that whole seconds of 32 bits do not tell. */
-function ntfsField(mtimeMs: number): Buffer {
+/** NTFS's times in 100 ns, for times that whole seconds of 32 bits do not tell, and for an atime of its own. */
+function ntfsField({ mtimeMs, atimeMs = mtimeMs }: KeptAttributes): Buffer {
   const seconds = mtimeMs / 1000
-  if (seconds === (seconds | 0)) return Buffer.alloc(0)
-  const ticks = toNtfsTime(mtimeMs)
+  if (seconds === (seconds | 0) && atimeMs === mtimeMs) return Buffer.alloc(0)
+  const modified = toNtfsTime(mtimeMs)
   const body = Buffer.alloc(32)
   body.writeUInt16LE(1, 4)
   body.writeUInt16LE(24, 6)
-  for (const at of [8, 16, 24]) body.writeBigUInt64LE(ticks, at)
+  body.writeBigUInt64LE(modified, 8)
+  body.writeBigUInt64LE(toNtfsTime(atimeMs), 16)
+  body.writeBigUInt64LE(modified, 24)
   return field(EXTRA.ntfs, body)
+}
+
+/** Info-ZIP's owner. Half of one has the number by which chown leaves the other half as it is. */
+function ownerField({ uid = NO_OWNER, gid = NO_OWNER }: KeptAttributes): Buffer {
+  if (uid === NO_OWNER && gid === NO_OWNER) return Buffer.alloc(0)
+  const body = Buffer.from([1, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0])
+  body.writeUInt32LE(uid, 2)
+  body.writeUInt32LE(gid, 7)
+  return field(EXTRA.owner, body)
+}
+
+/** When anything changed, in microseconds: our own, as no other field has it. */
+function changedField({ mtimeMs, ctimeMs = mtimeMs }: KeptAttributes): Buffer {
+  if (ctimeMs === mtimeMs) return Buffer.alloc(0)
+  const body = Buffer.alloc(8)
+  body.writeBigInt64LE(BigInt(Math.round(ctimeMs * 1000)))
+  return field(EXTRA.own, body)
 }
 
 function field(tag: number, body: Buffer): Buffer {

@@ -25,17 +25,24 @@ export const FLAG = {
   utf8: 0x0800,
 } as const
 
-/** Tags of extra fields; `timestamp` and `unicodePath` are Info-ZIP's, `own` is ours (`OWN_MARK`). */
+/**
+ * Tags of extra fields; `timestamp`, `unicodePath` and `owner` are Info-ZIP's, `own` is ours: `OWN_MARK` in the first local
+ * header, a time in the directory.
+ */
 export const EXTRA = {
   zip64: 0x0001,
   ntfs: 0x000a,
   timestamp: 0x5455,
   own: 0x6762,
   unicodePath: 0x7075,
+  owner: 0x7875,
 } as const
 
 /** Upper byte of "version made by": whose attributes a member carries. */
 export const HOST = { fat: 0, unix: 3, macOs: 19 } as const
+
+/** What stands for no user and no group, as in chown(2). */
+export const NO_OWNER = 0xffffffff
 
 /** A field of this value has its real number in the zip64 extra field or record. */
 export const MAX_16 = 0xffff

@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib'
+import type { KeptAttributes } from '../domain/attributes.ts'
 import { decodeCp437 } from './cp437.ts'
-import { EXTRA, FLAG, HOST, LENGTH, MAX_32, SIGNATURE } from './zip-format.ts'
+import { EXTRA, FLAG, HOST, LENGTH, MAX_32, NO_OWNER, SIGNATURE } from './zip-format.ts'
 import type { ZipMember } from './zip-format.ts'
 import { fromDosTime, fromNtfsTime } from './zip-time.ts'
 
@@ -13,12 +14,18 @@ export interface CentralRecord {
   readonly host: number
   readonly externalAttributes: number
   readonly mtimeMs: number
+  /** What only folders' zips of this program are believed. */
+  readonly own: Pick<KeptAttributes, 'atimeMs' | 'ctimeMs' | 'uid' | 'gid'>
 }
 
 interface ExtraFields {
   zip64?: Buffer
   unicodePath?: Buffer
   ntfsMs?: number
+  accessMs?: number
+  changedMs?: number
+  uid?: number
+  gid?: number
   timestampMs?: number
 }
 
@@ -74,6 +81,12 @@ export function parseCentralRecord(
     host,
     externalAttributes: bytes.readUInt32LE(at + 38),
     mtimeMs: fields.ntfsMs ?? fields.timestampMs ?? fromDosTime(dosTime),
+    own: {
+      atimeMs: fields.accessMs,
+      ctimeMs: fields.changedMs,
+      uid: fields.uid,
+      gid: fields.gid,
+    },
   }
 }
 
@@ -136,11 +149,28 @@ function takeField(fields: ExtraFields, tag: number, { bytes, at, end }: Body): 
   else if (tag === EXTRA.unicodePath) fields.unicodePath = bytes.subarray(at, end)
   else if (tag === EXTRA.timestamp && length >= 5 && ((bytes[at] ?? 0) & 1) === 1)
     fields.timestampMs = bytes.readInt32LE(at + 1) * 1000
-  else if (tag === EXTRA.ntfs && length >= 16 && bytes.readUInt32LE(at + 4) === 0x0018_0001) {
-    // Attribute 1 of 24 bytes: modification, access and creation time. Zero means unknown.
-    const ticks = bytes.readBigUInt64LE(at + 8)
-    if (ticks !== 0n) fields.ntfsMs = fromNtfsTime(ticks)
-  }
+  else if (tag === EXTRA.ntfs) takeNtfsTimes(fields, bytes.subarray(at, end))
+  else if (tag === EXTRA.own && length === 8)
+    fields.changedMs = Number(bytes.readBigInt64LE(at)) / 1000
+  else if (tag === EXTRA.owner) takeOwner(fields, bytes.subarray(at, end))
+}
+
+/** Attribute 1 of 24 bytes: modification, access and creation time. Zero means unknown. */
+function takeNtfsTimes(fields: ExtraFields, body: Buffer): void {
+  if (body.length < 16 || body.readUInt32LE(4) !== 0x0018_0001) return
+  const modified = body.readBigUInt64LE(8)
+  if (modified !== 0n) fields.ntfsMs = fromNtfsTime(modified)
+  const accessed = body.length >= 24 ? body.readBigUInt64LE(16) : 0n
+  if (accessed !== 0n && accessed !== modified) fields.accessMs = fromNtfsTime(accessed)
+}
+
+/** Version 1, and each number with its length before it; ours have four bytes. */
+function takeOwner(fields: ExtraFields, body: Buffer): void {
+  if (body.length !== 11 || body[0] !== 1 || body[1] !== 4 || body[6] !== 4) return
+  const uid = body.readUInt32LE(2)
+  const gid = body.readUInt32LE(7)
+  if (uid !== NO_OWNER) fields.uid = uid
+  if (gid !== NO_OWNER) fields.gid = gid
 }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -11,10 +11,12 @@ import { operations, operationsInTrouble, run } from './user.ts'
 
 const RUNS = Number(process.env['BAGFS_MODEL_RUNS'] ?? 1_000)
 const RUNS_IN_TROUBLE = Math.ceil(RUNS / 4)
+/** Of a service, before the next one: for each request it compares the token with those of all its accounts. */
+const ACCOUNTS = 50
 const LIMITS = { seed: SEED, endOnFailure: RUNS > 100, maxSkipsPerRun: 0 }
 
 describe('a drive and plain maps', () => {
-  let service: LocalService
+  let service: LocalService | undefined
   let dir: string
   let accounts = 0
   /** A wait that is no length of time would fire at once, for ever. */
@@ -22,31 +24,34 @@ describe('a drive and plain maps', () => {
   const onWarning = ({ name, message }: Error): void => {
     if (name === 'TimeoutOverflowWarning') overflows.push(message)
   }
-  beforeAll(async () => {
+  beforeAll(() => {
     process.on('warning', onWarning)
     dir = mkdtempSync(join(tmpdir(), 'bagfs-model-'))
-    const tokens = Array.from({ length: RUNS * 4 + 200 }, (_, at) => `token-${at}`)
-    service = await startLocalService(
-      { dataDir: join(dir, 'service'), tokens },
-      { log: silentLogger },
-    )
   })
   afterAll(async () => {
     process.off('warning', onWarning)
-    await service.close()
+    await service?.close()
     rmSync(dir, { recursive: true, force: true })
   })
 
-  const newHome = () => {
+  const newService = async (): Promise<LocalService> => {
+    await service?.close()
+    const dataDir = join(dir, 'service')
+    rmSync(dataDir, { recursive: true, force: true })
+    const tokens = Array.from({ length: ACCOUNTS }, (_, at) => `token-${at}`)
+    return startLocalService({ dataDir, tokens }, { log: silentLogger })
+  }
+  const newHome = async () => {
+    const number = accounts % ACCOUNTS
+    if (service === undefined || number === 0) service = await newService()
     accounts += 1
-    const at = { dir: join(dir, `state-${accounts}`), token: `token-${accounts}` }
-    return { url: service.url, ...at }
+    return { url: service.url, dir: join(dir, `state-${accounts}`), token: `token-${number}` }
   }
 
   it(`agree after anything (${RUNS} runs, seed ${SEED})`, { timeout: 1_200_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(operations, fc.boolean(), async (all, writeBack) => {
-        const home = { ...newHome(), writeBack }
+        const home = { ...(await newHome()), writeBack }
         await run(home, all)
         rmSync(home.dir, { recursive: true, force: true })
       }),
@@ -59,9 +64,9 @@ describe('a drive and plain maps', () => {
   it(inTrouble, { timeout: 1_200_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(operationsInTrouble, async (all) => {
-        const proxy = await startFaultProxy(service.url)
+        const home = { ...(await newHome()), writeBack: true }
+        const proxy = await startFaultProxy(home.url)
         try {
-          const home = { ...newHome(), writeBack: true }
           await run(home, all, proxy)
           rmSync(home.dir, { recursive: true, force: true })
         } finally {

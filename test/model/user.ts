@@ -49,6 +49,7 @@ const operation = fc.oneof(
   fc.record({ op: fc.constant('write by two' as const), file, text }),
   fc.record({ op: fc.constant('remove folder' as const), folder: fc.constantFrom(...FOLDERS) }),
   fc.record({ op: fc.constant('rename folder' as const) }),
+  fc.record({ op: fc.constant('restore' as const) }),
   fc.record({ op: fc.constant('sync' as const) }),
   fc.record({ op: fc.constant('expire listing' as const) }),
   fc.record({ op: fc.constant('upload elsewhere' as const), text }),
@@ -133,6 +134,8 @@ class User {
   readonly #serviceUrl: string
   #drive: DriveInProcess
   #uploads = 0
+  /** Every text that a file had. */
+  readonly #texts = new Set<string>()
   #held: { readonly handle: HandleId; readonly file: PlainFile } | undefined
 
   constructor(home: DriveHome, serviceUrl: string, drive: DriveInProcess) {
@@ -162,6 +165,11 @@ class User {
   }
 
   async do(operation: Operation): Promise<void> {
+    await this.#doOne(operation)
+    for (const { text } of this.model.values()) this.#texts.add(text)
+  }
+
+  async #doOne(operation: Operation): Promise<void> {
     switch (operation.op) {
       case 'write':
         return this.#write(operation.file, operation.text)
@@ -217,6 +225,8 @@ class User {
         return this.#removeFolder(operation.folder)
       case 'rename folder':
         return this.#renameFolder()
+      case 'restore':
+        return this.#restore()
       case 'sync':
         await this.#drive.drive.sync()
         return
@@ -502,6 +512,17 @@ class User {
     const { parent } = await this.#drive.parent('F/d')
     await this.#drive.drive.rename(parent, 'd', parent, 'e')
     this.#moveAll('F/d/', 'F/e/')
+  }
+
+  /** What is in the trash is content that was there, and comes back to the byte. */
+  async #restore(): Promise<void> {
+    const { trash } = this.#drive.drive
+    const item = trash.items().find(({ name, isFolder }) => !isFolder && !this.model.has(name))
+    if (item === undefined) return
+    await trash.restore(item.bagId)
+    const text = await this.#drive.read(item.name)
+    expect([...this.#texts]).toContain(text)
+    this.model.set(item.name, { text })
   }
 
   async #call(path: string, init: RequestInit): Promise<Response> {

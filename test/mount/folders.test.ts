@@ -95,7 +95,7 @@ describe.runIf(canMount())('folders of a mounted drive', () => {
     expect(lines.trim().split('\n')).toEqual([
       ...['. F 4', '. plain 8'],
       ...['F link 10', 'F one.txt 8', 'F sub 4'],
-      ...['.bagfs outbox 4', '.bagfs status 8', '.bagfs status.json 8'],
+      ...['.bagfs outbox 4', '.bagfs status 8', '.bagfs status.json 8', '.bagfs trash 4'],
     ])
   })
 

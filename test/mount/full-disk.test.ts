@@ -49,6 +49,22 @@ function accountDir(): string {
   return join(bench.stateDir, found ?? '')
 }
 
+describe.runIf(canMountSmallDisk())('a local disk that cache and trash take', () => {
+  it('gives that to what programs write, move and read', async () => {
+    const sizes = ['--cache-size', '12MB', '--min-free', '1MB', '--folder-settle', '100ms']
+    const drive = await bench.mount(...sizes)
+    await drive.sh('mkdir D; head -c 3000000 /dev/urandom | base64 > D/x; sha256sum < D/x > ../sum')
+    expect((await bagfs('sync')).code).toBe(0)
+    await drive.sh('for i in 1 2 3 4; do head -c 2900000 /dev/urandom > t$i; rm t$i; done')
+    expect((await bagfs('trash')).stdout).toContain('t4')
+    await drive.sh('cat D/x | sha256sum | cmp - ../sum')
+    await drive.sh('head -c 13000000 /dev/urandom > large')
+    expect((await bagfs('trash')).stdout).not.toContain('t1')
+    await drive.sh('rm large; mv D/x moved; sha256sum < moved | cmp - ../sum')
+    expect((await bagfs('sync')).code).toBe(0)
+  })
+})
+
 describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () => {
   it('is emptied by sync once the service is back, and deletes are taken meanwhile', async () => {
     await bench.service.upload('stored.txt', 'stored\n')

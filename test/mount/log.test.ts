@@ -59,3 +59,28 @@ describe.runIf(canMount())('a log that cannot be written', () => {
     },
   )
 })
+
+describe.runIf(canMount())('bagfs log', () => {
+  it('prints the log of a drive in the background, also after its end', async () => {
+    bench = await Bench.start()
+    const log = (...args: readonly string[]) => bench.bagfs(['log', ...args])
+    expect((await log(bench.mountpoint)).code).toBe(4)
+    expect((await bench.mountBy('--log-level', 'debug')).code).toBe(0)
+    await execa('stat', [join(bench.mountpoint, 'missing')], { reject: false })
+    expect(await log()).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('missing') as unknown,
+    })
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+    const ended = await log(bench.mountpoint, '--state-dir', bench.stateDir)
+    expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('missing') as unknown })
+  })
+
+  it('tells where to look for the log of a drive in the foreground', async () => {
+    bench = await Bench.start()
+    const drive = await bench.mount()
+    const { code, stderr } = await bench.bagfs(['log', drive.path])
+    expect(code).toBe(4)
+    expect(stderr).toContain('It runs in the foreground')
+  })
+})

@@ -5,7 +5,7 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canActAsOther } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
-import { asOther } from '../support/other-user.ts'
+import { asOther, OTHER_UID } from '../support/other-user.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
 /** A zip with what another client may store: everything open to everybody, and a link that leads out. */
@@ -19,6 +19,12 @@ with zipfile.ZipFile(out, 'w') as z:
         info.create_system, info.external_attr = 3, mode << 16
         z.writestr(info, data)
 sys.stdout.buffer.write(out.getvalue())`
+
+/** Owners, all mode bits, times with a fraction and of before 1970. */
+const MAKE_OWNED = `umask 0; mkdir -p $1/d/inner; echo content > $1/file; echo deep > $1/d/inner/deep; ln -s file $1/link
+chown -h 77:88 $1/link; chown 1234:4321 $1/file; chown -R 55:66 $1/d; chmod 4751 $1/file; chmod 3777 $1/d
+touch -h -d '2001-01-01 00:00:00.5 UTC' $1/link $1/d/inner/deep $1/d/inner $1/d
+touch -d '1969-07-20 20:17:40.123456 UTC' $1/file`
 
 /** Changes whatever it can, and prints what it changed. */
 const TRY_ALL = `find . -mindepth 1 -path './.*' -prune -o -print | while read -r each; do
@@ -97,6 +103,38 @@ describe.runIf(canActAsOther())('other users of the machine, with --allow-other'
     await mount('--umask', '0')
     const changed = (await asOther(TRY_ALL, { cwd: drive.path })).said.split('\n').sort()
     expect(changed).toEqual(['made new', 'wrote ./Theirs/d/file', 'wrote ./Theirs/kept'])
+  })
+
+  it('are given files by root, which tar, cp -a and rsync -a keep, over a new mount too', async () => {
+    await mount('--umask', '000')
+    const from = join(bench.dir, 'from')
+    await execa('sh', ['-euc', MAKE_OWNED, '-', from])
+    const list = "find . -mindepth 1 -printf '%m %U:%G %T@ %y %P\\n' | sort -k 5"
+    const { stdout: made } = await execa('sh', ['-c', list], { cwd: from })
+    await drive.sh(
+      `mkdir A B C; cp -a ${from}/. A; rsync -a ${from}/ B; tar -C ${from} --format=posix -c . | tar -C C -xp
+      cp -a ${from}/file root.txt`,
+    )
+    const check = async (): Promise<void> => {
+      for (const folder of ['A', 'B', 'C']) {
+        expect(await drive.sh(`cd ${folder}; ${list}`)).toBe(`${made}\n`)
+      }
+      expect(await drive.sh('stat -c "%a %u:%g" root.txt')).toBe('4751 1234:4321\n')
+    }
+    await check()
+    await drive.leave()
+    await mount('--umask', '000')
+    await check()
+  })
+
+  it('own what they make', async () => {
+    await mount('--umask', '000')
+    await drive.sh('mkdir -m 777 F')
+    await asOther('echo mine > F/file; mkdir F/d; ln -s file F/link', { cwd: drive.path })
+    const owner = `${OTHER_UID}:${OTHER_UID}\n`
+    expect(await drive.sh('stat -c %u:%g F/file F/d F/link')).toBe(owner.repeat(3))
+    await asOther('chmod 600 F/file', { cwd: drive.path })
+    expect(await drive.sh('stat -c %a F/file')).toBe('600\n')
   })
 
   it('let a mode that is set again make no new upload', async () => {

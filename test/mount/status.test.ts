@@ -41,7 +41,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     await bench.service.upload('a.txt', 'a\n')
     const drive = await mount()
     expect(await drive.sh('ls -A')).toBe('a.txt\n')
-    expect(await drive.sh('ls -A .bagfs')).toBe('outbox\nstatus\nstatus.json\n')
+    expect(await drive.sh('ls -A .bagfs')).toBe('outbox\nstatus\nstatus.json\ntrash\n')
     const text = await drive.sh('cat .bagfs/status')
     expect(text).toContain(`Drive:    ${bench.mountpoint} (closing a file waits for the service)\n`)
     expect(text).toMatch(/^Listing: {2}1 bag, \d+ s old$/m)

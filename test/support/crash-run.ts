@@ -2,17 +2,21 @@ import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { execa } from 'execa'
 import { expect } from 'vitest'
 import { parseIntent } from '../../src/outbox/intent-file.ts'
 import { isToSend } from '../../src/intents/rules.ts'
+import { silentLogger } from '../../src/domain/logger.ts'
+import { TrashFiles } from '../../src/trash/trash-files.ts'
 import type { SeenRequest } from './fault-proxy.ts'
+import { DriveInProcess } from './drive-in-process.ts'
 import { HANGING_MS, MountedDrive, TestService } from './mounted-drive.ts'
+import { PROGRAM } from './service-process.ts'
 
 export type Contents = Readonly<Record<string, string>>
 
-/** Commands in a drive that tell when close failed (a shell's own printf does not), one after the other, and what the account holds before and after each. */
+/** Commands in a drive, one after the other, and what the account holds before and after each. They tell when close failed, as a shell's own printf does not. */
 export interface Operation {
   readonly title: string
   readonly commands: readonly string[]
@@ -22,8 +26,14 @@ export interface Operation {
   readonly isToggled?: true
 }
 
-const SETTINGS = ['--listing-ttl', '60s', '--listing-lag', '2s', '--folder-settle', '300ms']
+const LISTING_LAG_MS = 2_000
+const SETTINGS = [
+  ...['--listing-ttl', '60s', '--listing-lag', `${LISTING_LAG_MS}ms`],
+  ...['--folder-settle', '300ms'],
+]
 const SAVED = '.goutputstream-AB12CD'
+/** Knows the drive that it is run in. */
+const BAGFS = `XDG_RUNTIME_DIR="$(dirname "$PWD")" ${process.execPath} ${resolve(PROGRAM)}`
 
 export const OPERATIONS: readonly Operation[] = [
   {
@@ -55,6 +65,12 @@ export const OPERATIONS: readonly Operation[] = [
     title: 'save by temp file',
     commands: [`/usr/bin/printf new > ${SAVED}`, `mv ${SAVED} doc`],
     states: [{ doc: 'old' }, { doc: 'old', [SAVED]: 'new' }, { doc: 'new' }],
+  },
+  {
+    title: 'restore',
+    commands: ['rm doc', `${BAGFS} sync "$PWD"; ${BAGFS} trash restore doc --mountpoint "$PWD"`],
+    states: [{ doc: 'old', other: 'other' }, { other: 'other' }, { doc: 'old', other: 'other' }],
+    isToggled: true,
   },
   {
     title: 'delete of an open file',
@@ -122,6 +138,27 @@ export class CrashRun {
     return drive
   }
 
+  /** Shows and sends what a mount left that is over, as the next mount does, in this process; answers what it showed. */
+  async finishHere(mode: Mode): Promise<Contents> {
+    const { service, dir } = this
+    const [outbox] = readdirSync(join(dir, 'state'), { withFileTypes: true, recursive: true })
+      .filter((entry) => entry.isDirectory() && entry.name === 'outbox')
+      .map(({ parentPath }) => parentPath)
+    if (outbox === undefined) throw new Error('The mount left no state.')
+    const drive = await DriveInProcess.open({
+      ...{ url: service.proxy.url, token: service.token, dir: outbox },
+      ...{ writeBack: mode === 'back', settings: { listingLagMs: LISTING_LAG_MS } },
+    })
+    try {
+      const shown: Record<string, string> = {}
+      for (const [path, content] of Object.entries(await drive.tree())) shown[path] = content ?? ''
+      await drive.drain()
+      return shown
+    } finally {
+      await drive.drop()
+    }
+  }
+
   /** Uploads whose whole body reached the service, whether or not anybody heard the answer. */
   get wholeUploads(): number {
     return this.#whole().length
@@ -148,6 +185,16 @@ export class CrashRun {
       .filter((path) => path.endsWith('/intent.json'))
       .map((path) => join(this.dir, 'state', path))
       .sort()
+  }
+
+  /** What the trash has; for a drive that is not running. */
+  async trashed(): Promise<readonly string[]> {
+    const state = join(this.dir, 'state')
+    const all = readdirSync(state, { recursive: true, encoding: 'utf8' })
+    const dir = all.find((path) => /\/trash$/.test(path) && !path.includes('cache'))
+    if (dir === undefined) return []
+    const { files, items } = await TrashFiles.open(join(state, dir), silentLogger)
+    return items.map(({ bagId }) => readFileSync(files.contentPath(bagId), 'utf8'))
   }
 
   /** Names of the intents in the state directory that are not carried out. */

@@ -1,6 +1,7 @@
 import { buildDrive, TUNING, type BuiltDrive, type Tuning } from '../../src/mount/build-drive.ts'
 import { deadlinesOf } from '../../src/mount/open-service.ts'
 import { Releases } from '../../src/mount/releases.ts'
+import type { BagCache } from '../../src/content/bag-cache.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { isDriveError } from '../../src/domain/errors.ts'
 import type { HandleId, NodeId } from '../../src/domain/ids.ts'
@@ -20,6 +21,7 @@ const SETTINGS = {
   description: '',
   umask: 0o022,
   folderSettleMs: 3_600_000,
+  keepDeletedMs: 86_400_000,
   listingTtlMs: 60_000,
   listingLagMs: 100,
   minFreeBytes: 0,
@@ -40,6 +42,7 @@ export interface DriveHome {
   readonly dir: string
   readonly writeBack: boolean
   readonly limits?: DriveLimits
+  readonly settings?: Partial<typeof SETTINGS>
   readonly tuning?: Partial<Tuning>
 }
 
@@ -60,12 +63,14 @@ export class DriveInProcess {
   readonly drive: Drive
   readonly listing: Listing
   readonly outbox: Outbox
+  readonly cache: BagCache
   readonly #releases: Releases
 
-  private constructor({ drive, listing, outbox }: BuiltDrive, releases: Releases) {
+  private constructor({ drive, listing, outbox, cache }: BuiltDrive, releases: Releases) {
     this.drive = drive
     this.listing = listing
     this.outbox = outbox
+    this.cache = cache
     this.#releases = releases
   }
 
@@ -76,7 +81,7 @@ export class DriveInProcess {
     releases.add('service', () => service.close())
     const built = await buildDrive(
       { ...BASE, service },
-      { ...SETTINGS, ...limits, stateDir: dir, writeBack },
+      { ...SETTINGS, ...home.settings, ...limits, stateDir: dir, writeBack },
       releases,
       { ...QUICK, ...home.tuning },
     )
@@ -114,8 +119,51 @@ export class DriveInProcess {
     return this.drive.open(await this.node(path), { writable: truncate, truncate })
   }
 
+  async makeDirectory(path: string): Promise<void> {
+    const { parent, name } = await this.parent(path)
+    await this.drive.makeDirectory(parent, name, 0o755)
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    const source = await this.parent(from)
+    const target = await this.parent(to)
+    await this.drive.rename(source.parent, source.name, target.parent, target.name)
+  }
+
+  /** A file, or a directory with all that is in it. */
+  async remove(path: string): Promise<void> {
+    const { parent, name } = await this.parent(path)
+    const { node, kind } = await this.drive.lookup(parent, name)
+    if (kind !== 'directory') {
+      await this.drive.unlink(parent, name)
+      return
+    }
+    for (const each of await this.drive.readDirectory(node))
+      await this.remove(`${path}/${each.name}`)
+    await this.drive.removeDirectory(parent, name)
+  }
+
+  /** Names of a directory, sorted; of the root without a path. */
+  async names(path?: string): Promise<readonly string[]> {
+    const node = path === undefined ? ROOT : await this.node(path)
+    return (await this.drive.readDirectory(node)).map(({ name }) => name).sort()
+  }
+
+  /** Behind what a file holds; closed when this resolves. */
+  async append(path: string, content: string): Promise<void> {
+    const node = await this.node(path)
+    const handle = await this.drive.open(node, { writable: true, truncate: false })
+    try {
+      const { size } = await this.drive.getAttributes(node)
+      await this.drive.write(handle, Buffer.from(content), size)
+      await this.drive.flush(handle)
+    } finally {
+      await this.drive.release(handle)
+    }
+  }
+
   /** Makes a file of this content, or replaces what it has; closed when this resolves. */
-  async write(path: string, content: string): Promise<void> {
+  async write(path: string, content: string | Uint8Array): Promise<void> {
     const { parent, name } = await this.parent(path)
     const known = await this.drive.lookup(parent, name).catch((error: unknown) => {
       if (!isDriveError(error, 'not-found')) throw error
@@ -125,7 +173,7 @@ export class DriveInProcess {
         ? (await this.drive.create(parent, name, 0o644)).handle
         : await this.drive.open(known.node, { writable: true, truncate: true })
     try {
-      if (content !== '') await this.drive.write(handle, Buffer.from(content), 0)
+      if (content.length > 0) await this.drive.write(handle, Buffer.from(content), 0)
       await this.drive.flush(handle)
     } finally {
       await this.drive.release(handle)

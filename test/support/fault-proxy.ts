@@ -18,7 +18,7 @@ export interface Fault {
   }
   /** Answers 200 with a web page. */
   readonly html?: boolean
-  /** Never answers, and asks nobody. */
+  /** Never answers, and does not ask the service. */
   readonly silence?: boolean
   /** Breaks both connections after so many bytes of the request's body. */
   readonly cutRequestAfter?: number

@@ -6,9 +6,8 @@ import type { Endpoint } from './hostile-service.ts'
  * One answer that no sound service gives, and what the program sees that meets it.
  *
  * To add one, add a row: `answer` says how the bytes differ from a sound answer (hostile-answer.ts has
- * the words), and the test does the rest: it makes files of its own for the row, lets programs meet the
- * answer (`ls`, `df`, `cat`, `mv`, `>>`, `>`, `rm`, by the endpoint), and asserts for every row what it
- * asserts for all. A kind of answer that cannot be said yet is one more field of HostileAnswer.
+ * the words), and the test does the rest. It makes files of its own for the row and lets programs meet the
+ * answer, by the endpoint: `ls`, `df`, `cat`, `mv`, `>>`, `>`, `rm`. It asserts the same for every row. A kind of answer that cannot be said yet is one more field of HostileAnswer.
  */
 export interface HostileRow {
   readonly name: string

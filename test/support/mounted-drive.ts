@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { execa } from 'execa'
+import { expect } from 'vitest'
 import { silentLogger } from '../../src/domain/logger.ts'
 import type { BridgeKind } from '../../src/kernel/bridge.ts'
 import type { FileRecordWire } from '../../src/service/wire.ts'
@@ -12,6 +13,7 @@ import {
   type LocalService,
   type ServiceEvent,
 } from '../../src/local-service/server.ts'
+import { eventually } from './eventually.ts'
 import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
 import { mountSmallDisk, unmountSmallDisk } from './small-disk.ts'
 import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
@@ -107,13 +109,16 @@ export class TestService {
     return Buffer.from(await (await this.#call(`/api/bag/download/${bagId}`)).arrayBuffer())
   }
 
+  /** The content of the one bag of a name; what it replaced may go a moment after close has returned. */
   async contentOf(name: string): Promise<Buffer> {
-    const records = (await this.list()).filter(({ filename }) => filename === name)
-    const [record] = records
-    if (record === undefined || records.length > 1) {
-      throw new Error(`${records.length} bags have the name ${name}.`)
-    }
-    return this.content(record.bag_id)
+    const named = async () => (await this.list()).filter(({ filename }) => filename === name)
+    const ids = async () => (await named()).map((record) => record.bag_id)
+    const bagId = await eventually(async () => {
+      const found = await ids()
+      expect(found, `bags of the name ${name}`).toHaveLength(1)
+      return found[0] ?? ''
+    })
+    return this.content(bagId)
   }
 
   /** What another client does: an upload that the drive knows nothing of. */
@@ -294,7 +299,7 @@ export class MountedDrive {
   }
 }
 
-/** What each thread of a process waits for, for whoever asks why it does not end. */
+/** What each thread of a process waits for, for a report of why it does not end. */
 function threadsOf(pid: number): string {
   const task = `/proc/${pid}/task`
   const lines = readdirSync(task).map((id) => {

@@ -2,7 +2,7 @@ import { chmodSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execa } from 'execa'
 
-/** A user of the machine that owns nothing: `nobody` of most systems. */
+/** A user of the machine that owns nothing, by the number that most systems have for it. */
 export const OTHER_UID = 65_534
 
 /** How a program ended that another user ran. */

@@ -23,9 +23,7 @@ export class ProgramsInProcess implements Programs {
 
   async names(): Promise<readonly string[]> {
     await this.#drive.listing.refreshNow().catch(() => undefined)
-    const root = await this.#drive.parent('')
-    const entries = await this.#drive.drive.readDirectory(root.parent)
-    return entries.map(({ name }) => name)
+    return this.#drive.names()
   }
 
   async room(): Promise<void> {
@@ -40,17 +38,12 @@ export class ProgramsInProcess implements Programs {
     await this.#put(await this.#create(path), content, 0)
   }
 
-  async append(path: string, content: string): Promise<void> {
-    const { drive } = this.#drive
-    const node = await this.#drive.node(path)
-    const handle = await drive.open(node, { writable: true, truncate: false })
-    await this.#put(handle, content, (await drive.getAttributes(node)).size)
+  append(path: string, content: string): Promise<void> {
+    return this.#drive.append(path, content)
   }
 
-  async rename(from: string, to: string): Promise<void> {
-    const source = await this.#drive.parent(from)
-    const target = await this.#drive.parent(to)
-    await this.#drive.drive.rename(source.parent, source.name, target.parent, target.name)
+  rename(from: string, to: string): Promise<void> {
+    return this.#drive.rename(from, to)
   }
 
   async remove(path: string): Promise<void> {
@@ -58,9 +51,8 @@ export class ProgramsInProcess implements Programs {
     await this.#drive.drive.unlink(parent, name)
   }
 
-  async makeDirectory(path: string): Promise<void> {
-    const { parent, name } = await this.#drive.parent(path)
-    await this.#drive.drive.makeDirectory(parent, name, 0o755)
+  makeDirectory(path: string): Promise<void> {
+    return this.#drive.makeDirectory(path)
   }
 
   async importBag(bagId: string): Promise<void> {

@@ -14,6 +14,7 @@ import { syncDirectory } from '../../disk/sync.ts'
 import type { Entries } from '../root/entries.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
+import { findLost } from './lost-content.ts'
 import { layOver, readClosed } from './undo.ts'
 
 export interface ChangeLogDeps {
@@ -35,6 +36,8 @@ export interface ChangeLogSettings {
 interface ChangedTree {
   /** The bag that the tree in memory was made from. */
   readonly base: () => BagId | undefined
+  /** Throws `stale` for a tree that is shown no more: it is another version that the changes would be made to. */
+  readonly refuseClosed: () => void
   /** Told when it gets changes, and when all are stored. */
   readonly noteChanges: (are: boolean) => void
 }
@@ -93,11 +96,14 @@ export class ChangeLog {
   /** Takes up the changes of an intent; answers those that its base does not have. */
   async open(intent: PutIntent): Promise<readonly Operation[]> {
     this.#journal?.close()
+    const { outbox } = this.#deps
     this.#id = intent.id
     const path = this.#path('journal.jsonl')
     const { operations, wholeBytes, damaged } = await readJournal(path)
     await mkdir(this.filesDir, { recursive: true, mode: 0o700 })
     await this.#undoTorn(operations)
+    if (outbox.isUnchecked(intent.id)) await this.#takeOutLost(intent, operations)
+    outbox.noteWhole(intent.id)
     if (damaged.length > 0) await this.#setAside(intent, operations, damaged)
     this.#journal = Journal.open(path, operations.length)
     await truncate(path, wholeBytes)
@@ -128,6 +134,23 @@ export class ChangeLog {
     this.#deps.log.error(
       { intent: id, folder: name },
       'Changes of a folder are damaged; set aside.',
+    )
+  }
+
+  /** What a power cut took before it was on the platter is set aside, and the tree is made without it. */
+  async #takeOutLost({ id, name }: PutIntent, operations: readonly Operation[]): Promise<void> {
+    const lost = await findLost(this.filesDir, operations)
+    if (lost.length === 0) return
+    await this.#deps.outbox.setAside(id, async (aside) => {
+      const files = join(aside, 'files')
+      await mkdir(files, { mode: 0o700 })
+      for (const { file } of lost) await link(join(this.filesDir, file), join(files, file))
+      await syncDirectory(files)
+    })
+    for (const { file } of lost) await rm(join(this.filesDir, file))
+    this.#deps.log.error(
+      { intent: id, folder: name, paths: lost.map(({ path }) => path) },
+      'Files of a folder were not on the disk yet when the power went; set aside.',
     )
   }
 
@@ -176,6 +199,7 @@ export class ChangeLog {
   /** Makes sure there is an intent that takes changes; call it before each change. */
   async begin(): Promise<void> {
     for (;;) {
+      this.#tree.refuseClosed()
       const intent = this.#current()
       if (intent === undefined) {
         await this.#start()
@@ -197,11 +221,44 @@ export class ChangeLog {
     this.#journal.append(operation)
   }
 
+  /** Content that was promised, and what the journal says of it, is on the platter a second from now. */
+  noteGiven(path: string): number {
+    return this.#note([path], { isGiven: true })
+  }
+
+  /** Answers the group that it is in. */
+  #note(paths: readonly string[], options: { readonly isGiven?: boolean } = {}): number {
+    const { sync } = this.#deps.outbox
+    const group = sync.note([...paths, this.filesDir, this.#path('journal.jsonl')], options)
+    this.#removeDropped()
+    return group
+  }
+
+  #removeDropped(): void {
+    const { sync } = this.#deps.outbox
+    if (this.#dropped.length === 0) return
+    const dropped = this.#dropped.splice(0)
+    sync
+      .passed()
+      .then(() => removeAll(dropped))
+      .catch((error: unknown) => {
+        this.#deps.log.warn({ error: String(error) }, 'Staged content stays behind.')
+      })
+  }
+
   /** Resolves when a power cut takes nothing of what was written down. */
   async sync(): Promise<void> {
-    const dropped = this.#dropped.splice(0)
-    await this.#journal?.sync()
-    for (const path of dropped) await rm(path, { force: true })
+    if (this.#id !== undefined) this.#note([])
+    await this.#deps.outbox.sync.complete()
+  }
+
+  /**
+   * What is to be removed may be what a program copied a moment ago: that is on the platter when this resolves. What
+   * was written in the same moment is not promised to survive either.
+   */
+  async beforeRemoval(group?: number): Promise<void> {
+    const { sync } = this.#deps.outbox
+    if (group !== sync.group) await sync.completeGiven()
   }
 
   /** Removes a staged file of which the journal has no need any more, once that is on disk. */
@@ -330,6 +387,8 @@ export class ChangeLog {
     this.close()
     this.#id = undefined
     this.#tree.noteChanges(false)
+    // That they are stored is on the platter before they go.
+    await this.#deps.outbox.sync.complete()
     try {
       await rm(filesDir, { recursive: true, force: true })
       await rm(undoDir, { recursive: true, force: true })
@@ -350,6 +409,10 @@ export class ChangeLog {
     if (this.#id === undefined) throw new DriveError('stale', 'The folder has no changes.')
     return join(this.#deps.outbox.directory(this.#id), name)
   }
+}
+
+async function removeAll(paths: readonly string[]): Promise<void> {
+  for (const path of paths) await rm(path, { force: true })
 }
 
 /** Names in a directory that may not be there. */

@@ -1,11 +1,12 @@
 import type { Clock } from '../../domain/clock.ts'
+import { keptOf, type KeptAttributes } from '../../domain/attributes.ts'
 import { DriveError, localDiskFull } from '../../domain/errors.ts'
 import type { Logger } from '../../domain/logger.ts'
-import { syncDirectory } from '../../disk/sync.ts'
 import { isZero } from '../../zip/sparse-file.ts'
+import { withDiskRoom } from '../space/with-disk-room.ts'
 import type { Source } from '../tree/source.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
-import type { StagedFile } from '../tree/staged-file.ts'
+import type { GivenAttributes, StagedFile } from '../tree/staged-file.ts'
 import type { ChangeLog } from './change-log.ts'
 import type { FolderRoom } from './folder-room.ts'
 import type { Folder } from './folder.ts'
@@ -48,9 +49,12 @@ export class FolderFiles {
     return content.staged?.size ?? content.length
   }
 
-  mtimeOf(item: FileItem): number {
+  /** As they are now: content that is being written has times of its own. */
+  attributesOf(item: FileItem): KeptAttributes {
     const { content } = item
-    return content.from === 'local' ? (content.staged?.mtime ?? item.mtimeMs) : item.mtimeMs
+    return content.from === 'local' && content.staged !== undefined
+      ? { ...keptOf(item), ...content.staged.times }
+      : item
   }
 
   /** Counts an open file; `release` gives it back. */
@@ -95,21 +99,37 @@ export class FolderFiles {
     const { content } = item
     if (content.from === 'local' && !staysAsItIs(content, options)) {
       const staged = contents.stagedOf(item, content)
+      if (content.hasSum) await this.#takeBackSum(item, content)
       contents.keepClosed(content)
       return staged
     }
     if (!options.empty && contents.isDiskShort) throw localDiskFull('Content cannot be copied')
-    const staged = await this.#copied(item, contents.make(item.mode), options)
+    const staged = await this.#copied(item, contents.make(givenOf(item)), options)
     room.recountIfShort()
     return staged
+  }
+
+  /** What is on the platter needs no sum, and may change in place. */
+  async #takeBackSum(item: FileItem, content: LocalContent): Promise<void> {
+    const { changes, clock } = this.#deps
+    const path = this.#pathOf(item)
+    await changes.sync()
+    if (path !== undefined) {
+      const { file, length } = content
+      changes.repeat(fileOperation(item, { file, length }, path, clock.now()))
+      await changes.sync()
+    }
+    content.hasSum = false
   }
 
   /** What no name leads to is never stored: it is no change of its folder, which may be gone. */
   async #stageNameless(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
     const { contents } = this.#deps
     const { content } = item
-    if (content.from === 'local' && !content.isPinned) return contents.stagedOf(item, content)
-    return this.#copied(item, await contents.makeNameless(item.mode), options)
+    if (content.from === 'local' && !content.isPinned && !content.hasSum) {
+      return contents.stagedOf(item, content)
+    }
+    return this.#copied(item, await contents.makeNameless(givenOf(item)), options)
   }
 
   async #copied(
@@ -139,12 +159,20 @@ export class FolderFiles {
         const piece = buffer.subarray(0, count)
         // A hole takes no room, as it takes none in the zip.
         if (isZero(piece)) target.truncate(position + count, this.#deps.clock.now())
-        else target.write(piece, position, this.#deps.clock.now())
+        else await this.#writeWithRoom(target, piece, position)
         position += count
       }
     } finally {
       if (content.from === 'archive') source.close()
     }
+  }
+
+  async #writeWithRoom(target: StagedFile, piece: Uint8Array, position: number): Promise<void> {
+    const write = async (): Promise<void> => {
+      target.write(piece, position, this.#deps.clock.now())
+      return Promise.resolve()
+    }
+    await withDiskRoom(write, () => target.room.makeDiskRoom(piece.length))
   }
 
   /**
@@ -154,7 +182,7 @@ export class FolderFiles {
   async copyTo(item: FileItem, path: string): Promise<number> {
     const { content } = item
     if (content.from === 'local' && !content.journaled) content.staged?.refuseHalf()
-    const copy = this.#deps.contents.copyAt(path, item.mode)
+    const copy = this.#deps.contents.copyAt(path, givenOf(item))
     try {
       await this.#copyInto(item, copy)
       await copy.sync()
@@ -187,16 +215,17 @@ export class FolderFiles {
     const { content } = item
     if (content.from !== 'local') return
     const { staged } = content
-    const isDirty = staged?.dirty === true
-    if (!isDirty && !(closes && content.isWritten)) return
+    const hadUnpromised = staged?.hasUnpromised === true
+    if (!hadUnpromised && !(closes && content.isWritten)) return
     // As on a local disk: a new file that could not be written whole is not kept, an old one is as it is.
     if (!content.journaled) staged?.refuseHalf()
     try {
-      if (isDirty) staged.dirty = false
-      if (isDirty) await staged.sync()
-      await this.#deps.inTurn(() => this.#writeDown(item, content, { isDirty, closes }))
+      const isSynced = hadUnpromised && (await isSyncedWithoutSum(staged))
+      await this.#deps.inTurn(() =>
+        this.#writeDown(item, content, { hadUnpromised, isSynced, closes }),
+      )
     } catch (error) {
-      if (isDirty) staged.dirty = true
+      if (hadUnpromised) staged.hasUnpromised = true
       throw error
     }
   }
@@ -205,27 +234,35 @@ export class FolderFiles {
   async #writeDown(
     item: FileItem,
     content: LocalContent,
-    { isDirty, closes }: { readonly isDirty: boolean; readonly closes: boolean },
+    {
+      hadUnpromised,
+      isSynced,
+      closes,
+    }: { readonly hadUnpromised: boolean; readonly isSynced: boolean; readonly closes: boolean },
   ): Promise<void> {
     const { changes, contents } = this.#deps
     const { staged } = content
-    const isNew = staged !== undefined && (isDirty || !content.journaled)
+    const isNew = staged !== undefined && (hadUnpromised || !content.journaled)
     if (isNew && this.#pathOf(item) !== undefined) await changes.begin()
     const path = this.#pathOf(item)
     if (path === undefined || item.content !== content) return
     if (isNew) {
-      if (!content.journaled) await syncDirectory(changes.filesDir)
+      await syncWithoutSum(staged, { isSynced })
       this.#journalFile(item, content, staged, path)
-      await changes.sync()
     }
     // A zip may have gone without it since it was written down.
     if (closes && contents.noteClosed(content)) changes.touch()
   }
 
   #journalFile(item: FileItem, content: LocalContent, staged: StagedFile, path: string): void {
-    item.mtimeMs = staged.mtime
+    const sha256 = sumOf(staged)
+    Object.assign(item, staged.times)
     content.length = staged.size
-    this.#deps.changes.append(fileOperation(item, content, path, this.#deps.clock.now()))
+    const { file, length } = content
+    const what = { file, length, ...(sha256 === undefined ? {} : { sha256 }) }
+    this.#deps.changes.append(fileOperation(item, what, path, this.#deps.clock.now()))
+    content.hasSum = sha256 !== undefined
+    content.group = this.#deps.changes.noteGiven(content.path)
     this.#deps.contents.noteJournaled(content)
   }
 
@@ -275,13 +312,39 @@ export class FolderFiles {
   }
 }
 
+/** What is about to be promised: where its sum is not at hand nothing would tell what a power cut made of it. */
+async function isSyncedWithoutSum(staged: StagedFile): Promise<boolean> {
+  staged.hasUnpromised = false
+  if (staged.knownSha256 !== undefined) return false
+  await staged.sync()
+  return true
+}
+
+/** What the journal gets no sum of is on the platter before. */
+async function syncWithoutSum(
+  staged: StagedFile,
+  { isSynced }: { readonly isSynced: boolean },
+): Promise<void> {
+  if (staged.hasUnpromised || (!isSynced && sumOf(staged) === undefined)) await staged.sync()
+}
+
+/** What is being written on already has none yet. */
+function sumOf(staged: StagedFile): string | undefined {
+  return staged.hasUnpromised ? undefined : staged.knownSha256
+}
+
 /** True for content that packing reads, or that a zip or the start after a kill may need as it is. */
 function staysAsItIs(content: LocalContent, { empty }: { readonly empty: boolean }): boolean {
   if (content.isPinned) return true
   // What was closed is not cut to nothing in place: a kill before the next close would take it.
-  if (empty && content.length > 0 && content.journaled && content.staged?.dirty !== true)
+  if (empty && content.length > 0 && content.journaled && content.staged?.hasUnpromised !== true)
     return true
   return !content.isWritten && content.length <= COPIED_BYTES
+}
+
+/** The attributes of a file for content that is about to be written: with the times of that. */
+function givenOf({ mode, atimeMs, uid, gid }: FileItem): GivenAttributes {
+  return { mode, atimeMs, uid, gid }
 }
 
 function isHalf({ content }: FileItem): boolean {

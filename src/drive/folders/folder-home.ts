@@ -1,11 +1,18 @@
 import type { Clock } from '../../domain/clock.ts'
+import {
+  withChanges,
+  type AttributeChanges,
+  type Owner,
+  type SpecialNode,
+} from '../../domain/attributes.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import { NOTHING } from '../../intents/base.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { LocalPartsStore } from '../../state/local-parts-store.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
-import type { AttributeChanges, Attributes, DirectoryEntry } from '../tree/attributes.ts'
+import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Entries } from '../root/entries.ts'
 import type { ExtendedAttributes } from '../root/extended.ts'
 import type { FileNode } from '../tree/nodes.ts'
@@ -15,10 +22,11 @@ import type { Puts } from '../root/puts.ts'
 import type { RootAttributes } from '../root/root-attributes.ts'
 import type { InsideOfFolders } from '../root/root-home.ts'
 import type { DriveSettings } from '../settings.ts'
-import type { CreateOptions, Created, Home, OpenOptions } from '../tree/home.ts'
+import type { Created, CreateOptions, Home, MadeAttributes, OpenOptions } from '../tree/home.ts'
 import { FolderOpenFile } from './folder-open-file.ts'
-import { attributesOf } from './item-attributes.ts'
+import { attributesOf, linksOf } from './item-attributes.ts'
 import type { FileItem } from './items.ts'
+import { laterTimes } from './items.ts'
 import type { OpenFolder } from './open-folder.ts'
 import type { OpenFolders } from './open-folders.ts'
 
@@ -28,6 +36,7 @@ interface FolderHomeDeps {
   readonly attributes: RootAttributes
   readonly extended: ExtendedAttributes
   readonly puts: Puts
+  readonly localParts: Pick<LocalPartsStore, 'move'>
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly clock: Clock
@@ -70,8 +79,9 @@ export class FolderHome implements Home, InsideOfFolders {
       return attributesOf(open, item)
     }
     const attributes = this.#deps.attributes.of(top)
-    const changedAtMs = this.#deps.folders.opened(node)?.folder.top.mtimeMs ?? 0
-    return { ...attributes, mtimeMs: Math.max(attributes.mtimeMs, changedAtMs) }
+    const opened = this.#deps.folders.opened(node)?.folder.top
+    if (opened === undefined) return attributes
+    return { ...attributes, ...laterTimes(attributes, opened), links: linksOf(opened) }
   }
 
   /** When another version of its folder last changed the size that a file may have, in ms; 0 for never. */
@@ -91,9 +101,8 @@ export class FolderHome implements Home, InsideOfFolders {
     const top = this.#deps.folders.topNode(node)
     if (top !== undefined) {
       await this.#deps.attributes.change(top, changes)
-      const opened = this.#deps.folders.opened(node)
-      if (opened !== undefined)
-        opened.folder.top.mtimeMs = changes.mtimeMs ?? opened.folder.top.mtimeMs
+      const opened = this.#deps.folders.opened(node)?.folder.top
+      if (opened !== undefined) Object.assign(opened, withChanges(opened, changes))
       return
     }
     const { open, item } = await this.#deps.folders.placeToChange(node)
@@ -119,23 +128,33 @@ export class FolderHome implements Home, InsideOfFolders {
   async create(
     parent: NodeId,
     name: string,
-    mode: number,
+    made: MadeAttributes,
     options: CreateOptions,
   ): Promise<Created> {
     const { open, item } = await this.#deps.folders.directory(parent)
-    const file = await open.names.createFile(item, name, mode & 0o777)
+    const file = await open.names.createFile(item, name, made)
     const opened = this.#openFile(open, file, { ...options, writable: true })
     return { attributes: attributesOf(open, file), file: opened }
   }
 
-  async makeDirectory(parent: NodeId, name: string, mode: number): Promise<void> {
+  async makeDirectory(parent: NodeId, name: string, made: MadeAttributes): Promise<void> {
     const { open, item } = await this.#deps.folders.directory(parent)
-    await open.names.makeDirectory(item, name, mode & 0o777)
+    await open.names.makeDirectory(item, name, made)
   }
 
-  async makeSymlink(parent: NodeId, name: string, target: string): Promise<void> {
+  async makeSymlink(parent: NodeId, name: string, target: string, owner: Owner): Promise<void> {
     const { open, item } = await this.#deps.folders.directory(parent)
-    await open.names.makeSymlink(item, name, target)
+    await open.names.makeSymlink(item, name, target, owner)
+  }
+
+  async makeNode(
+    parent: NodeId,
+    name: string,
+    made: MadeAttributes,
+    special: SpecialNode,
+  ): Promise<void> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    await open.names.makeNode(item, name, made, special)
   }
 
   async readSymlink(node: NodeId): Promise<string> {
@@ -203,11 +222,11 @@ export class FolderHome implements Home, InsideOfFolders {
   }
 
   /** Starts an empty folder in the root; the caller holds the lock of names. */
-  async make(name: string, mode: number): Promise<void> {
+  async make(name: string, made: MadeAttributes): Promise<void> {
     const now = this.#deps.clock.now()
     await this.#deps.puts.add(name, NOTHING, {
       description: this.#settings.description,
-      mode: mode & 0o777,
+      ...made,
       mtimeMs: now,
       content: { from: 'folder' },
       isFolder: true,
@@ -224,10 +243,24 @@ export class FolderHome implements Home, InsideOfFolders {
     if (children.size > 0) throw new DriveError('not-empty', 'The folder is not empty.')
   }
 
+  /** As `refuseFull`, at once. Throws `stale` where something is to be loaded for it. */
+  refuseFullNow(node: FileNode): void {
+    const open = this.#deps.folders.opened(node.id)
+    const children = open?.folder.top.children
+    if (open === undefined || open.isOutdated || children === undefined) {
+      throw new DriveError('stale', 'The folder has changed meanwhile.')
+    }
+    if (children.size > 0) throw new DriveError('not-empty', 'The folder is not empty.')
+  }
+
   /** Waits until nothing of a folder is on its way to the service. */
   async untilIdle(node: FileNode): Promise<void> {
     const id = this.#deps.folders.opened(node.id)?.intentId
     if (id !== undefined) await this.#deps.uploader.finished(id)
+  }
+
+  renamed(from: string, to: string): void {
+    this.#deps.localParts.move(from, to)
   }
 
   detach(node: FileNode): void {

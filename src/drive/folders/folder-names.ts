@@ -3,8 +3,13 @@ import { DriveError } from '../../domain/errors.ts'
 import { checkTypedName } from '../../domain/names.ts'
 import { staysInside } from '../../zip/links.ts'
 import type { Logger } from '../../domain/logger.ts'
-import { syncDirectory } from '../../disk/sync.ts'
-import type { AttributeChanges } from '../tree/attributes.ts'
+import {
+  withChanges,
+  type AttributeChanges,
+  type Owner,
+  type SpecialNode,
+} from '../../domain/attributes.ts'
+import type { MadeAttributes } from '../tree/home.ts'
 import type { FolderFiles } from './folder-files.ts'
 import type { ChangeLog } from './change-log.ts'
 import type { FolderRoom } from './folder-room.ts'
@@ -13,10 +18,13 @@ import {
   closedContent,
   isWithin,
   itemsOf,
+  isSpecial,
   pathOfItem,
+  touch,
   type DirectoryItem,
   type FileItem,
   type Item,
+  type SpecialItem,
 } from './items.ts'
 import type { LocalContent } from './item-content.ts'
 import type { TreeEntry } from './journal.ts'
@@ -47,33 +55,38 @@ export class FolderNames {
   }
 
   /** A new empty file, already open for its maker. */
-  async createFile(parent: DirectoryItem, name: string, mode: number): Promise<FileItem> {
+  async createFile(parent: DirectoryItem, name: string, made: MadeAttributes): Promise<FileItem> {
     return this.#change(parent, async (children, now) => {
       const existing = children.get(name)
       if (existing?.type === 'file') return existing
       this.#refuseExisting(existing, name)
-      const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
-      const content = this.#deps.contents.make(mode)
+      const base = { id: this.#deps.folder.nextNode(), parent, name, ...made, mtimeMs: now }
+      const content = this.#deps.contents.make(made)
       const item: FileItem = { ...base, type: 'file', content, handles: 0 }
       this.#deps.folder.add(parent, children, item)
       return Promise.resolve(item)
     })
   }
 
-  async makeDirectory(parent: DirectoryItem, name: string, mode: number): Promise<void> {
+  async makeDirectory(parent: DirectoryItem, name: string, made: MadeAttributes): Promise<void> {
     await this.#change(parent, async (children, now) => {
       this.#refuseExisting(children.get(name), name)
-      const base = { id: this.#deps.folder.nextNode(), parent, name, mode, mtimeMs: now }
+      const base = { id: this.#deps.folder.nextNode(), parent, name, ...made, mtimeMs: now }
       const item: Item = { ...base, type: 'directory', children: new Map(), archived: undefined }
       // Written down first: what the disk has no room for must not show.
       const path = this.#pathIn(parent, name)
-      this.#deps.changes.append({ op: 'directory', path, atMs: now, mode })
+      this.#deps.changes.append({ op: 'directory', path, atMs: now, ...made })
       this.#deps.folder.add(parent, children, item)
       return Promise.resolve()
     })
   }
 
-  async makeSymlink(parent: DirectoryItem, name: string, target: string): Promise<void> {
+  async makeSymlink(
+    parent: DirectoryItem,
+    name: string,
+    target: string,
+    owner: Owner,
+  ): Promise<void> {
     const steps = {
       up: (directory: DirectoryItem) => directory.parent,
       down: (directory: DirectoryItem, step: string) => {
@@ -86,21 +99,53 @@ export class FolderNames {
       if (!staysInside(target, parent, steps)) {
         throw new DriveError('not-permitted', 'A link must be relative and stay inside its folder.')
       }
-      const base = { id: this.#deps.folder.nextNode(), parent, name, mode: 0o777, mtimeMs: now }
+      const made = { mode: 0o777, ...owner }
+      const base = { id: this.#deps.folder.nextNode(), parent, name, ...made, mtimeMs: now }
       const item: Item = { ...base, type: 'symlink', target }
       const path = this.#pathIn(parent, name)
-      this.#deps.changes.append({ op: 'symlink', path, atMs: now, target })
+      this.#deps.changes.append({ op: 'symlink', path, atMs: now, ...made, target })
       this.#deps.folder.add(parent, children, item)
       return Promise.resolve()
     })
   }
 
+  /** A node of this machine: no change of what is stored. */
+  async makeNode(
+    parent: DirectoryItem,
+    name: string,
+    made: MadeAttributes,
+    { kind, device }: SpecialNode,
+  ): Promise<void> {
+    const { folder, clock, inTurn } = this.#deps
+    await inTurn(async () => {
+      const children = await folder.children(parent)
+      this.#pathOf(parent)
+      this.#refuseExisting(children.get(name), name)
+      const base = { id: folder.nextNode(), parent, name, ...made, mtimeMs: clock.now() }
+      folder.add(parent, children, { ...base, type: kind, device })
+      touch(parent, base.mtimeMs)
+      folder.keepLocalParts()
+    })
+  }
+
   /** Removes a file or link; an open file lives on without a name. */
   async unlink(parent: DirectoryItem, name: string): Promise<Item> {
+    const found = (await this.#deps.folder.children(parent)).get(name)
+    if (found !== undefined && isSpecial(found)) return this.#unlinkNode(parent, found)
     return this.#removing(parent, async (children, now) => {
       const item = this.#existing(children, name)
       if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
       await this.#remove(children, item, now)
+      return item
+    })
+  }
+
+  async #unlinkNode(parent: DirectoryItem, item: SpecialItem): Promise<Item> {
+    return this.#deps.inTurn(async () => {
+      const children = await this.#deps.folder.children(parent)
+      if (children.get(item.name) !== item) throw new DriveError('busy', 'It has another name now.')
+      this.#forget(children, item)
+      touch(parent, this.#deps.clock.now())
       return item
     })
   }
@@ -139,12 +184,15 @@ export class FolderNames {
       const to = this.#pathIn(newParent, newName)
       // Written down first: a kill in between must leave one of the two. Of a file that the journal does not have, the
       // start after a kill knows nothing: then what has the name stays.
-      this.#deps.changes.append({ op: 'rename', path: from, atMs: now, to })
-      if (target !== undefined) this.#replace(targets, target, item)
+      if (!isSpecial(item)) this.#deps.changes.append({ op: 'rename', path: from, atMs: now, to })
+      else if (target !== undefined) await this.#remove(targets, target, now)
+      if (target !== undefined && !isSpecial(item)) this.#replace(targets, target, item)
       children.delete(name)
       item.name = newName
+      item.ctimeMs = now
       this.#deps.folder.add(newParent, targets, item)
-      newParent.mtimeMs = now
+      touch(newParent, now)
+      this.#deps.folder.keepLocalParts()
     })
   }
 
@@ -162,7 +210,6 @@ export class FolderNames {
   async place(parent: DirectoryItem, name: string, entries: readonly TreeEntry[]): Promise<void> {
     const { changes, folder, contents, clock, log } = this.#deps
     const children = await folder.children(parent)
-    await syncDirectory(changes.filesDir)
     const path = this.#pathIn(parent, name)
     const operation = { op: 'tree', path, atMs: clock.now(), entries } as const
     changes.append(operation)
@@ -172,6 +219,7 @@ export class FolderNames {
     await new Replay({ folder, contents, filesDir }, log).run([operation])
     const placed = children.get(name)
     if (placed !== undefined) contents.count(placed)
+    folder.keepLocalParts()
     await changes.sync()
   }
 
@@ -181,7 +229,7 @@ export class FolderNames {
     if (parent?.children === undefined) throw new DriveError('not-found', 'This file is gone.')
     const now = this.#deps.clock.now()
     this.#deps.changes.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
-    parent.mtimeMs = now
+    touch(parent, now)
     const inside = [...itemsOf(item)]
     parent.children.delete(item.name)
     item.parent = undefined
@@ -192,20 +240,19 @@ export class FolderNames {
   }
 
   async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
-    if (changesNothing(item, changes)) return
-    await this.#deps.inTurn(async () => {
-      const mode = changes.mode === undefined ? item.mode : changes.mode & 0o777
-      const mtimeMs = changes.mtimeMs ?? item.mtimeMs
-      await this.#noteAttributes(item, { mode, mtimeMs })
-      item.mode = mode
-      item.mtimeMs = mtimeMs
-      const staged = localContentOf(item)?.staged
-      if (staged !== undefined && changes.mtimeMs !== undefined) staged.mtimeMs = changes.mtimeMs
-    })
+    if (isForTheZip(item, changes) && !isSpecial(item)) {
+      await this.#deps.inTurn(async () => {
+        await this.#noteAttributes(item, changes)
+        take(item, changes)
+      })
+    } else take(item, changes)
+    const isLocal = isSpecial(item) || changes.extended !== undefined
+    if (changes.extended !== undefined) this.#deps.folder.noteLocalPart(item)
+    if (isLocal) this.#deps.folder.keepLocalParts()
   }
 
   /** What no name leads to is never stored, and its folder may be gone. */
-  async #noteAttributes(item: Item, attributes: { mode: number; mtimeMs: number }): Promise<void> {
+  async #noteAttributes(item: Item, attributes: AttributeChanges): Promise<void> {
     const { changes, folder, room } = this.#deps
     const path = pathOfItem(item, folder.top)
     if (path === undefined) return
@@ -239,14 +286,19 @@ export class FolderNames {
     await this.#deps.changes.begin()
     const now = this.#deps.clock.now()
     const result = await task(await this.#deps.folder.children(parent), now)
-    parent.mtimeMs = now
+    touch(parent, now)
     return result
   }
 
-  #remove(children: Map<string, Item>, item: Item, now: number): Promise<void> {
-    this.#deps.changes.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
+  async #remove(children: Map<string, Item>, item: Item, now: number): Promise<void> {
+    if (!isSpecial(item)) {
+      const content = localContentOf(item)
+      await this.#deps.changes.beforeRemoval(
+        content?.before === undefined ? content?.group : undefined,
+      )
+      this.#deps.changes.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
+    }
     this.#forget(children, item)
-    return Promise.resolve()
   }
 
   #forget(children: Map<string, Item>, item: Item): void {
@@ -254,6 +306,7 @@ export class FolderNames {
     item.parent = undefined
     if (item.type === 'file') this.#deps.files.discard(item)
     else this.#deps.folder.forget(item)
+    if (isSpecial(item) || item.extended !== undefined) this.#deps.folder.keepLocalParts()
   }
 
   /** The name keeps what it has until the file that gets it is closed. */
@@ -310,7 +363,17 @@ function localContentOf(item: Item): LocalContent | undefined {
   return item.type === 'file' && item.content.from === 'local' ? item.content : undefined
 }
 
-/** A mode that is set again, or the time of the last read, is no reason to store the folder again. */
-function changesNothing(item: Item, { mode = item.mode, mtimeMs }: AttributeChanges): boolean {
-  return mtimeMs === undefined && mode === item.mode
+/** A mode or an owner that is set again, or the time of the last read, is no reason to store the folder again. */
+function isForTheZip(item: Item, changes: AttributeChanges): boolean {
+  const { mode = item.mode, uid = item.uid, gid = item.gid, mtimeMs } = changes
+  return mtimeMs !== undefined || mode !== item.mode || uid !== item.uid || gid !== item.gid
+}
+
+function take(item: Item, changes: AttributeChanges): void {
+  const staged = localContentOf(item)?.staged
+  if (staged !== undefined) {
+    staged.change(changes)
+    Object.assign(item, staged.times)
+  }
+  Object.assign(item, withChanges(item, changes))
 }

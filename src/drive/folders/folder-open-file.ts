@@ -102,7 +102,7 @@ export class FolderOpenFile extends OpenFile {
 
   protected override draft(): StagedFile | undefined {
     const { content } = this.item
-    if (content.from !== 'local' || content.staged?.dirty !== true) return undefined
+    if (content.from !== 'local' || content.staged?.hasUnpromised !== true) return undefined
     return isChangeable(content) ? content.staged : undefined
   }
 

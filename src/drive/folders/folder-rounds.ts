@@ -1,12 +1,11 @@
 import { link, rm } from 'node:fs/promises'
-import { syncDirectory } from '../../disk/sync.ts'
 import type { BagCache } from '../../content/bag-cache.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem, isDriveError } from '../../domain/errors.ts'
 import { listedAs } from '../../domain/folder-names.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
-import { newDelete } from '../../intents/builders.ts'
+import { deleteOfEmptied } from '../../intents/builders.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import { collecting, emptied, nextRound, ofPut, unchanged } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -111,7 +110,8 @@ export class FolderRounds {
           : await this.#deps.salvage.planOf(taken.plan, gone, put, options.signal)
       if (plan.length > 0) {
         const packed = await pack(plan, path, options)
-        return { ...packed, operations, mtimeMs: this.#deps.folder.top.mtimeMs }
+        const { mtimeMs, ctimeMs } = this.#deps.folder.top
+        return { ...packed, operations, mtimeMs, ctimeMs }
       }
       await this.#deps.inTurn(() => this.#emptyOfLost(put, operations, snapshot))
       return undefined
@@ -181,6 +181,8 @@ export class FolderRounds {
   async #repeatUnclosed(): Promise<void> {
     this.#repeated = 0
     const { changes, folder } = this.#deps
+    // These lines have no sum.
+    if (unclosedOf(folder).length > 0) await changes.sync()
     for (const { item, content } of unclosedOf(folder)) {
       const path = pathOfItem(item, folder.top)
       if (!content.journaled || path === undefined) continue
@@ -192,9 +194,7 @@ export class FolderRounds {
       this.#repeated += 1
       this.#deps.onStep?.('folder.repeated')
     }
-    if (this.#repeated === 0) return
-    await syncDirectory(changes.filesDir)
-    await changes.sync()
+    if (this.#repeated > 0) await changes.sync()
   }
 
   #release(): void {
@@ -261,16 +261,7 @@ export class FolderRounds {
   async #empty(put: PutIntent, operations: number): Promise<void> {
     const { outbox, clock, uploader } = this.#deps
     if (put.replaces.length > 0) {
-      const { name, replaces, deleted, uploaded, after } = put
-      const gone = newDelete({
-        id: outbox.nextId(),
-        name,
-        createdAtMs: clock.now(),
-        replaces,
-        ...(deleted === undefined ? {} : { deleted }),
-        ...(uploaded === undefined ? {} : { uploaded }),
-        ...(after === undefined ? {} : { after }),
-      })
+      const gone = deleteOfEmptied(put, { id: outbox.nextId(), createdAtMs: clock.now() })
       await outbox.add(gone, { durable: true })
     }
     const phase = this.#deps.changes.count > operations ? 'held' : 'local'

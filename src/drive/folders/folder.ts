@@ -1,5 +1,7 @@
 import type { BagCache } from '../../content/bag-cache.ts'
 import type { BagReader } from '../../content/bag-reader.ts'
+import { keptOf, type KeptAttributes } from '../../domain/attributes.ts'
+import { DriveError } from '../../domain/errors.ts'
 import { withoutZip } from '../../domain/folder-names.ts'
 import type { BagId, NodeId } from '../../domain/ids.ts'
 import { openArchive, type Archive, type ArchiveLimits } from '../../zip/archive.ts'
@@ -7,12 +9,15 @@ import { blockBuffered } from '../../zip/block-buffer.ts'
 import { readLinkTargets } from '../../zip/links.ts'
 import type { ArchiveNode, DirectoryNode } from '../../zip/tree.ts'
 import type { FileNode } from '../tree/nodes.ts'
-import { itemsOf, type DirectoryItem, type Item } from './items.ts'
+import type { LocalPart, LocalPartsStore } from '../../state/local-parts-store.ts'
+import { isSpecial, itemsOf, pathOfItem, type DirectoryItem, type Item } from './items.ts'
 
 export interface FolderDeps {
   readonly cache: BagCache
   readonly limits: ArchiveLimits
   readonly nextNode: () => NodeId
+  /** What never leaves this machine, by the name of the folder. */
+  readonly localParts: Pick<LocalPartsStore, 'of' | 'set'>
   /** Told of each item, so that it is found by its id. */
   readonly register: (item: Item) => void
   readonly unregister: (item: Item) => void
@@ -37,12 +42,15 @@ export class Folder {
   #base: OpenZip | undefined
   /** Zips of before that open files still read. */
   readonly #oldZips: OpenZip[] = []
+  /** Items that something is kept of on this machine only; `keepLocalParts` takes out those that are gone. */
+  readonly #localParts = new Set<Item>()
   /** Open files of this folder. */
   openFiles = 0
   /** Those of them that are only read. */
   openReaders = 0
+  #isClosed = false
 
-  constructor(deps: FolderDeps, node: FileNode, times: { mode: number; mtimeMs: number }) {
+  constructor(deps: FolderDeps, node: FileNode, kept: KeptAttributes) {
     this.#deps = deps
     this.node = node
     this.top = {
@@ -50,7 +58,7 @@ export class Folder {
       id: node.id,
       parent: undefined,
       name: '',
-      ...times,
+      ...keptOf(kept),
       children: undefined,
       archived: undefined,
     }
@@ -68,6 +76,14 @@ export class Folder {
     return this.#base?.archive
   }
 
+  /**
+   * Throws `stale` once another version has taken the place of this one, or the folder is gone. What then changed this tree
+   * would change the other version, by what was not in it.
+   */
+  refuseClosed(): void {
+    if (this.#isClosed) throw new DriveError('stale', 'The folder has changed meanwhile.')
+  }
+
   /** The bag of a zip that is open; undefined for others. */
   bagOf(archive: Archive): BagId | undefined {
     if (this.#base?.archive === archive) return this.#base.bagId
@@ -76,6 +92,7 @@ export class Folder {
 
   /** Reads the tree of a bag, which the folder shows from now on; undefined for a folder made here. */
   async load(bagId: BagId | undefined): Promise<void> {
+    this.refuseClosed()
     this.forgetTree()
     this.#base = bagId === undefined ? undefined : await this.openZip(bagId)
     this.top.archived = this.#base?.archive.root
@@ -112,6 +129,7 @@ export class Folder {
       )
       const folderName = withoutZip(this.node.serviceName)
       const archive = await openArchive(source, { limits: this.#deps.limits, folderName })
+      this.refuseClosed()
       return { bagId, archive, reader }
     } catch (error) {
       reader.close()
@@ -119,7 +137,7 @@ export class Folder {
     }
   }
 
-  /** What is in a directory; made from the zip at the first look. */
+  /** What is in a directory; made from the zip at the first look. Rejects `stale`, see `refuseClosed`. */
   async children(directory: DirectoryItem): Promise<Map<string, Item>> {
     if (directory.children !== undefined) return directory.children
     const { archived } = directory
@@ -127,6 +145,7 @@ export class Folder {
     if (archive !== undefined && archived !== undefined) {
       await readLinkTargets(archive, archived.children.values())
     }
+    this.refuseClosed()
     directory.children ??= this.#childrenOf(directory, archived, archive)
     return directory.children
   }
@@ -145,15 +164,61 @@ export class Folder {
   }
 
   #itemOf(parent: DirectoryItem, node: ArchiveNode, archive: Archive): Item {
-    const { name, mode, mtimeMs } = node
-    const base = { id: this.#deps.nextNode(), parent, name, mode, mtimeMs }
+    const { name } = node
+    const base = { id: this.#deps.nextNode(), parent, name, ...keptOf(node) }
     const item = itemOf(base, node, archive)
     this.#deps.register(item)
     return item
   }
 
+  /** The tree is loaded: what only this machine has comes to its places, where these are still there. */
+  async placeLocalParts(): Promise<void> {
+    for (const { path, special, extended } of this.#deps.localParts.of(this.node.serviceName)) {
+      const names = path.split('/')
+      const name = names.pop() ?? ''
+      const parent = await this.#directoryAt(names)
+      if (parent?.children === undefined) continue
+      const item = parent.children.get(name)
+      if (special === undefined) {
+        if (item !== undefined) this.noteLocalPart(Object.assign(item, { extended }))
+      } else if (item === undefined) {
+        const { kind, ...node } = special
+        const base = { id: this.#deps.nextNode(), parent, name }
+        this.add(parent, parent.children, { ...base, ...node, type: kind })
+      }
+    }
+  }
+
+  async #directoryAt(names: readonly string[]): Promise<DirectoryItem | undefined> {
+    let at = this.top
+    for (const name of names) {
+      const next = (await this.children(at)).get(name)
+      if (next?.type !== 'directory') return undefined
+      at = next
+    }
+    await this.children(at)
+    return at
+  }
+
+  /** Something of an item is of this machine only. */
+  noteLocalPart(item: Item): void {
+    this.#localParts.add(item)
+  }
+
+  /** Writes down what only this machine has, by the paths of now. */
+  keepLocalParts(): void {
+    const parts: LocalPart[] = []
+    for (const item of this.#localParts) {
+      const path = pathOfItem(item, this.top)
+      if (path === undefined) this.#localParts.delete(item)
+      else parts.push({ path, ...localPartOf(item) })
+    }
+    this.#deps.localParts.set(this.node.serviceName, parts)
+  }
+
   /** Adds an item that was made here. */
   add(directory: DirectoryItem, children: Map<string, Item>, item: Item): void {
+    if (isSpecial(item) || item.extended !== undefined) this.noteLocalPart(item)
     item.parent = directory
     children.set(item.name, item)
     this.#deps.register(item)
@@ -174,6 +239,7 @@ export class Folder {
       if (!isKept) this.#deps.unregister(item)
     }
     this.top.children = undefined
+    this.#localParts.clear()
   }
 
   /** The names of open files mean what another machine stored: they are in no folder any more, and are read to their end. */
@@ -197,6 +263,7 @@ export class Folder {
 
   /** Open files can be read to their end; all else is let go of. */
   close(): void {
+    this.#isClosed = true
     if (this.#base !== undefined) this.#oldZips.push(this.#base)
     this.#base = undefined
     this.forgetTree()
@@ -205,7 +272,7 @@ export class Folder {
 }
 
 function itemOf(
-  base: { id: NodeId; parent: DirectoryItem; name: string; mode: number; mtimeMs: number },
+  base: KeptAttributes & { id: NodeId; parent: DirectoryItem; name: string },
   node: ArchiveNode,
   archive: Archive,
 ): Item {
@@ -216,4 +283,9 @@ function itemOf(
     return { ...base, type: 'symlink', target: node.linkTarget }
   }
   return { ...base, type: 'file', content: { from: 'archive', archive, node }, handles: 0 }
+}
+
+function localPartOf(item: Item): Omit<LocalPart, 'path'> {
+  if (!isSpecial(item)) return { extended: item.extended }
+  return { special: { kind: item.type, device: item.device, ...keptOf(item) } }
 }

@@ -128,9 +128,14 @@ export class InflatedFiles {
   /** What can be inflated again goes before what would have to be downloaded again. */
   async #hasRoom(bytes: number): Promise<boolean> {
     while ((await this.#room.spareBytes()) < bytes) {
-      if (this.#known.pop() === undefined && !(await this.#room.evictOne())) return false
+      if (!this.evictOne() && !(await this.#room.evictOne())) return false
     }
     return true
+  }
+
+  /** Removes what was used least recently; false when there is none. Open ones stay readable. */
+  evictOne(): boolean {
+    return this.#known.pop() !== undefined
   }
 
   #finish(name: string, inflation: Inflation): void {

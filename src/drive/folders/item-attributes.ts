@@ -1,19 +1,23 @@
+import { withAllTimes } from '../../domain/attributes.ts'
 import type { Attributes } from '../tree/attributes.ts'
-import type { Item } from './items.ts'
+import { isSpecial, type DirectoryItem, type Item } from './items.ts'
 import type { OpenFolder } from './open-folder.ts'
 
 /** What stat tells of something inside a folder. */
 export function attributesOf(open: OpenFolder, item: Item): Attributes {
-  const mtimeMs = item.type === 'file' ? open.files.mtimeOf(item) : item.mtimeMs
-  return {
-    node: item.id,
-    kind: item.type,
-    size: sizeOf(open, item),
-    mode: item.mode,
-    mtimeMs,
-    atimeMs: mtimeMs,
-    ctimeMs: mtimeMs,
-  }
+  const kept = item.type === 'file' ? open.files.attributesOf(item) : item
+  const size = sizeOf(open, item)
+  const device = isSpecial(item) ? item.device : undefined
+  const links = item.type === 'directory' ? linksOf(item) : undefined
+  return { node: item.id, links, kind: item.type, device, size, ...withAllTimes(kept) }
+}
+
+/** As file systems count them. */
+export function linksOf(directory: DirectoryItem): number {
+  const children = directory.children ?? directory.archived?.children
+  let links = 2
+  for (const { type } of children?.values() ?? []) if (type === 'directory') links += 1
+  return links
 }
 
 function sizeOf(open: OpenFolder, item: Item): number {

@@ -25,6 +25,10 @@ export class LocalContent {
   staged: StagedFile | undefined
   /** True once the journal names it: a kill does not take it. */
   journaled = false
+  /** True when the journal has its sum: it must not change in place. */
+  hasSum = false
+  /** The group of what is to be on the platter that the journal's line is in; see `GroupSync`. */
+  group: number | undefined
   /** True once it was closed or synced as a whole: this is what the folder is stored with. */
   isClosed = false
   /** While it is written in place although it was closed: what it was when it was. */
@@ -86,5 +90,5 @@ export class LocalContent {
 
 /** True for content that may be written in place, without a look at what it was. */
 export function isChangeable(content: LocalContent): boolean {
-  return !content.isPinned && content.isWritten
+  return !content.isPinned && content.isWritten && !content.hasSum
 }

@@ -1,13 +1,15 @@
+import type { KeptAttributes, SpecialKind } from '../../domain/attributes.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { DirectoryNode } from '../../zip/tree.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
 
-interface ItemBase {
+type Changeable<Fields> = { -readonly [Name in keyof Fields]: Fields[Name] }
+
+/** The times of a file that is written are those of its content, see `FolderFiles.attributesOf`. */
+interface ItemBase extends Changeable<KeptAttributes> {
   readonly id: NodeId
   parent: DirectoryItem | undefined
   name: string
-  mode: number
-  mtimeMs: number
 }
 
 export interface FileItem extends ItemBase {
@@ -34,7 +36,17 @@ export interface DirectoryItem extends ItemBase {
   archived: DirectoryNode | undefined
 }
 
-export type Item = FileItem | LinkItem | DirectoryItem
+/** A node of this machine: it is in no zip and no journal. */
+export interface SpecialItem extends ItemBase {
+  readonly type: SpecialKind
+  readonly device: number
+}
+
+export type Item = FileItem | LinkItem | DirectoryItem | SpecialItem
+
+export function isSpecial(item: Item): item is SpecialItem {
+  return item.type !== 'file' && item.type !== 'symlink' && item.type !== 'directory'
+}
 
 /**
  * What the folder is stored with: content as it was closed or synced last. Undefined for a file that
@@ -57,6 +69,22 @@ export function pathOfItem(item: Item, top: Item): string | undefined {
     at = parent
   }
   return names.reverse().join('/')
+}
+
+/** Something came to a directory, or left it. */
+export function touch(directory: DirectoryItem, nowMs: number): void {
+  directory.mtimeMs = nowMs
+  directory.ctimeMs = nowMs
+}
+
+/** Of what was set of the top of a folder and what its changes made of it: whichever came later. */
+export function laterTimes(
+  set: KeptAttributes,
+  top: KeptAttributes,
+): { readonly mtimeMs: number; readonly ctimeMs: number } {
+  const { mtimeMs: changedAtMs, ctimeMs: topMs = changedAtMs } = top
+  const { mtimeMs, ctimeMs = mtimeMs } = set
+  return ctimeMs < topMs ? { mtimeMs: changedAtMs, ctimeMs: topMs } : { mtimeMs, ctimeMs }
 }
 
 /** A directory and all below it that was looked at. */

@@ -4,35 +4,46 @@ import { promisify } from 'node:util'
 import { z } from 'zod'
 import { ifThere } from '../../disk/if-there.ts'
 import { fromFileSystem } from '../../domain/errors.ts'
+import { attributeFields, keptFields } from '../../state/attribute-fields.ts'
 
 const sync = promisify(fdatasync)
 const path = z.string().min(1)
-const attributes = {
-  mode: z.exactOptional(z.number()),
-  mtimeMs: z.exactOptional(z.number()),
-}
+const madeFields = { ...attributeFields, mode: z.number() }
 
 /** Name of content in the directory of staged files. */
 const file = z.string().regex(/^\d+$/)
-const inTree = { path: z.string(), mtimeMs: z.number() }
+const inTree = { path: z.string(), ...keptFields }
 
 const treeEntry = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('directory'), ...inTree, mode: z.number() }),
-  z.object({ type: z.literal('symlink'), ...inTree, target: z.string() }),
-  z.object({ type: z.literal('file'), ...inTree, mode: z.number(), file, length: z.number() }),
+  z.object({ type: z.literal('directory'), ...inTree }),
+  // An older version wrote no mode of a link.
+  z.object({
+    type: z.literal('symlink'),
+    ...inTree,
+    mode: z.number().default(0o777),
+    target: z.string(),
+  }),
+  z.object({ type: z.literal('file'), ...inTree, file, length: z.number() }),
 ])
 
 const operation = z.discriminatedUnion('op', [
-  z.object({ op: z.literal('directory'), path, atMs: z.number(), mode: z.number() }),
-  z.object({ op: z.literal('symlink'), path, atMs: z.number(), target: z.string() }),
+  z.object({ op: z.literal('directory'), path, atMs: z.number(), ...madeFields }),
+  z.object({
+    op: z.literal('symlink'),
+    path,
+    atMs: z.number(),
+    ...attributeFields,
+    target: z.string(),
+  }),
   z.object({
     op: z.literal('file'),
     path,
     atMs: z.number(),
     file,
     length: z.number(),
-    mode: z.number(),
-    mtimeMs: z.number(),
+    // Of content that was not on the platter when this was written.
+    sha256: z.exactOptional(z.string()),
+    ...keptFields,
   }),
   z.object({
     op: z.literal('tree'),
@@ -42,7 +53,7 @@ const operation = z.discriminatedUnion('op', [
   }),
   z.object({ op: z.literal('remove'), path, atMs: z.number() }),
   z.object({ op: z.literal('rename'), path, atMs: z.number(), to: path }),
-  z.object({ op: z.literal('attributes'), path: z.string(), ...attributes }),
+  z.object({ op: z.literal('attributes'), path: z.string(), ...attributeFields }),
 ])
 
 /**

@@ -1,12 +1,12 @@
 import { rm } from 'node:fs/promises'
 import type { Clock } from '../../domain/clock.ts'
+import { keptOf, type KeptAttributes } from '../../domain/attributes.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import { copySparse } from '../../zip/sparse-file.ts'
-import { syncDirectory } from '../../disk/sync.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Room, RoomGroup } from '../space/room.ts'
-import { StagedFile } from '../tree/staged-file.ts'
+import { StagedFile, type GivenAttributes } from '../tree/staged-file.ts'
 import type { ChangeLog } from './change-log.ts'
 import { LocalContent, type ArchivedContent } from './item-content.ts'
 import { closedContent, itemsOf, type FileItem, type Item } from './items.ts'
@@ -37,9 +37,9 @@ export class LocalContents {
   }
 
   /** Empty content, open for writing. */
-  make(mode: number): LocalContent & { staged: StagedFile } {
+  make(attributes: GivenAttributes): LocalContent & { staged: StagedFile } {
     const content = new LocalContent(this.#deps.changes.newFile(), this.#deps.room.room())
-    const staged = this.#open(content.path, mode, content.room, () => content.undo)
+    const staged = this.#open(content.path, attributes, content.room, () => content.undo)
     return Object.assign(content, { staged })
   }
 
@@ -47,13 +47,13 @@ export class LocalContents {
    * Empty content of a file that no name leads to, whose folder may be gone. It goes with its last user, or with
    * this process.
    */
-  async makeNameless(mode: number): Promise<LocalContent & { staged: StagedFile }> {
+  async makeNameless(attributes: GivenAttributes): Promise<LocalContent & { staged: StagedFile }> {
     const { outbox, room } = this.#deps
     const { id, path } = outbox.createDraft()
     try {
       const content = new LocalContent({ file: '', path }, room.room())
       content.room.giveBack()
-      return Object.assign(content, { staged: this.#open(path, mode, content.room) })
+      return Object.assign(content, { staged: this.#open(path, attributes, content.room) })
     } finally {
       await outbox.discardDraft(id)
     }
@@ -81,9 +81,8 @@ export class LocalContents {
 
   stagedOf(item: FileItem, content: LocalContent): StagedFile {
     if (content.staged === undefined) {
-      content.staged = this.#open(content.path, item.mode, content.room, () => content.undo)
-      content.staged.mtimeMs = item.mtimeMs
-      content.staged.dirty = false
+      content.staged = this.#open(content.path, keptOf(item), content.room, () => content.undo)
+      content.staged.hasUnpromised = false
       if (content.staged.size !== content.length) {
         content.closeStaged()
         throw new DriveError('local-io', `The staged content of ${item.name} is damaged.`)
@@ -93,15 +92,20 @@ export class LocalContents {
   }
 
   /** A new file outside of the folder. */
-  copyAt(path: string, mode: number): StagedFile {
+  copyAt(path: string, attributes: GivenAttributes): StagedFile {
     const room = this.#deps.room.room()
     room.giveBack()
-    return this.#open(path, mode, room)
+    return this.#open(path, attributes, room)
   }
 
-  #open(path: string, mode: number, room: Room, before?: () => Undo | undefined): StagedFile {
+  #open(
+    path: string,
+    attributes: GivenAttributes,
+    room: Room,
+    before?: () => Undo | undefined,
+  ): StagedFile {
     const draft = { id: (this.#deps.changes.id ?? '') as IntentId, path }
-    const settings = { mode, nowMs: this.#deps.clock.now(), room }
+    const settings = { attributes, nowMs: this.#deps.clock.now(), room }
     const kept = before === undefined ? settings : { ...settings, before }
     return new StagedFile(draft, NO_BASE, kept).retain()
   }
@@ -135,7 +139,6 @@ export class LocalContents {
       return
     }
     const { changes } = this.#deps
-    const { mode, mtimeMs } = item
     const closed = new LocalContent(changes.newFile(), this.#deps.room.room())
     // The content that goes on takes the room.
     closed.room.giveBack()
@@ -143,8 +146,7 @@ export class LocalContents {
     try {
       await copySparse(content.path, closed.path, undo.length)
       await undo.layOver(closed.path)
-      await syncDirectory(changes.filesDir)
-      changes.repeat(fileOperation({ mode, mtimeMs }, closed, path, this.#deps.clock.now()))
+      changes.repeat(fileOperation(keptOf(item), closed, path, this.#deps.clock.now()))
     } catch (error) {
       await rm(closed.path, { force: true })
       throw error
@@ -175,7 +177,7 @@ export class LocalContents {
     if (!content.journaled || !content.isWritten) return false
     content.dropUndo()
     content.isClosed = true
-    if (content.staged?.dirty === true) this.keepClosed(content)
+    if (content.staged?.hasUnpromised === true) this.keepClosed(content)
     this.#letGo(content.before)
     content.before = undefined
     return true
@@ -245,12 +247,13 @@ export class LocalContents {
 
 /** The line of the journal that says what a file has. */
 export function fileOperation(
-  item: Pick<FileItem, 'mode' | 'mtimeMs'>,
-  { length, file }: Pick<LocalContent, 'length' | 'file'>,
+  kept: KeptAttributes,
+  { length, file, sha256 }: Pick<LocalContent, 'length' | 'file'> & { readonly sha256?: string },
   path: string,
   atMs: number,
 ): Extract<Operation, { op: 'file' }> {
-  return { op: 'file', path, atMs, file, length, mode: item.mode, mtimeMs: item.mtimeMs }
+  const sum = sha256 === undefined ? {} : { sha256 }
+  return { op: 'file', path, atMs, file, length, ...sum, ...keptOf(kept) }
 }
 
 function* filesOf(top: Item): Generator<FileItem> {

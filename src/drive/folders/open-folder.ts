@@ -1,3 +1,4 @@
+import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
@@ -10,6 +11,7 @@ import type { FileNode } from '../tree/nodes.ts'
 import { ChangeLog, type ChangeLogDeps, type ChangeLogSettings } from './change-log.ts'
 import { Folder, type FolderDeps } from './folder.ts'
 import { FolderFiles } from './folder-files.ts'
+import { laterTimes } from './items.ts'
 import { FolderNames } from './folder-names.ts'
 import { FolderRoom } from './folder-room.ts'
 import { FolderRounds } from './folder-rounds.ts'
@@ -59,13 +61,16 @@ export class OpenFolder {
     deps: OpenFolderDeps,
     settings: OpenFolderSettings,
     node: FileNode,
-    times: { readonly mode: number; readonly mtimeMs: number },
+    kept: KeptAttributes,
   ) {
     this.#deps = deps
-    this.folder = new Folder(deps, node, { ...times })
+    this.folder = new Folder(deps, node, kept)
     this.#salvage = new Salvage(deps, this.folder)
     this.changes = new ChangeLog(deps, settings, node, {
       base: () => this.folder.baseBag,
+      refuseClosed: () => {
+        this.folder.refuseClosed()
+      },
       noteChanges: (are) => {
         this.room.noteChanges(are)
         if (are) this.folder.keepBase()
@@ -119,6 +124,11 @@ export class OpenFolder {
   }
 
   async #load(): Promise<void> {
+    await this.#loadStored()
+    await this.folder.placeLocalParts()
+  }
+
+  async #loadStored(): Promise<void> {
     const { node } = this.folder
     const intent = this.#intentOf(node)
     if (intent === undefined) {
@@ -147,6 +157,8 @@ export class OpenFolder {
     if (content.from !== 'folder') this.rounds.hold(takeSnapshot(this.folder).snapshot)
     await replay.run(operations.slice(sent))
     this.#contents.count(this.folder.top)
+    const { top } = this.folder
+    Object.assign(top, laterTimes(intent, top))
   }
 
   /** True when the base is gone, and nothing here tells what was in it: the tree is what was changed. */

@@ -1,11 +1,13 @@
 import type { BagCache } from '../../content/bag-cache.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { keptOf } from '../../domain/attributes.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
 import { NOTHING } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
+import type { LocalPartsStore } from '../../state/local-parts-store.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { StepListener } from '../../outbox/steps.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
@@ -31,6 +33,7 @@ interface OpenFoldersDeps extends SalvageDeps {
   readonly attributes: RootAttributes
   readonly puts: Puts
   readonly space: Space
+  readonly localParts: LocalPartsStore
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly clock: Clock
@@ -98,6 +101,7 @@ export class OpenFolders {
         ...this.#deps,
         turns: this.#turns,
         limits: { maxTreeBytes: MAX_TREE_BYTES },
+        localParts: this.#deps.localParts,
         nextNode: () => this.#deps.nodes.allocate(),
         register: (item) => this.#items.set(item.id, { item, open }),
         unregister: (item) => this.#items.delete(item.id),
@@ -130,8 +134,8 @@ export class OpenFolders {
   }
 
   /**
-   * True when another version is to be shown, and nothing keeps this one: what is written belongs to it, and a kernel with
-   * one inode for a name would cut what is read of it at the size of the new one.
+   * True when another version is to be shown, and nothing keeps this one. What is written belongs to it. A kernel with one
+   * inode for a name would also cut reads of it at the size of the new one.
    */
   #mayGiveWay({ isOutdated, folder: { openFiles, openReaders } }: OpenFolder): boolean {
     if (!isOutdated) return false
@@ -205,7 +209,7 @@ export class OpenFolders {
   async file(id: NodeId): Promise<Place<FileItem>> {
     const { open, item } = await this.placeToChange(id)
     if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
-    if (item.type === 'symlink') throw new DriveError('invalid', 'This is a link.')
+    if (item.type !== 'file') throw new DriveError('invalid', 'This is no file.')
     return { open, item }
   }
 
@@ -256,15 +260,13 @@ export class OpenFolders {
    * are kept.
    */
   #begin(node: FileNode, shown: BagId, base: BagId, id: IntentId): Promise<PutIntent> {
-    const { mode, mtimeMs } = this.#deps.attributes.of(node)
     const isOurs = shown === base || this.#isSuccessor(shown, base)
     const bag = isOurs ? shown : base
     const { entry } = node
     const replaced = isOurs ? { replaces: [bag], supersedes: [] } : NOTHING
     const what = {
       description: entry?.kind === 'bag' ? entry.record.description : this.#settings.description,
-      mode,
-      mtimeMs,
+      ...keptOf(this.#deps.attributes.of(node)),
       content: { from: 'folder' },
       isFolder: true,
       changes: { base: bag, start: 0 },

@@ -1,4 +1,5 @@
 import { rename, rm } from 'node:fs/promises'
+import { keptOf } from '../../domain/attributes.ts'
 import type { Archive } from '../../zip/archive.ts'
 import type { PlanItem } from '../../zip/plan.ts'
 import { nodeAt, pathOf, walkTree, type ArchiveNode, type DirectoryNode } from '../../zip/tree.ts'
@@ -7,7 +8,14 @@ import type { PackedFolder, PackOptions } from '../../outbox/ports.ts'
 import type { Folder } from './folder.ts'
 import { measureStraight } from './straight-zip.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
-import { closedContent, itemsOf, type DirectoryItem, type FileItem, type Item } from './items.ts'
+import {
+  closedContent,
+  isSpecial,
+  itemsOf,
+  type DirectoryItem,
+  type FileItem,
+  type Item,
+} from './items.ts'
 
 /** What went into a zip, so that the tree can be rebased to it once the service has it. */
 export interface Snapshot {
@@ -61,21 +69,18 @@ function planOf(
   path: string,
   content: LocalContent | ArchivedContent | undefined,
 ): PlanItem | undefined {
-  const { mode, mtimeMs } = item
-  if (item.type === 'directory') return { type: 'directory', path, mode, mtimeMs }
-  if (item.type === 'symlink') {
-    return { type: 'symlink', path, mode, mtimeMs, linkTarget: item.target }
-  }
-  if (content === undefined) return undefined
+  const kept = keptOf(item)
+  if (item.type === 'directory') return { type: 'directory', path, ...kept }
+  if (item.type === 'symlink') return { type: 'symlink', path, ...kept, linkTarget: item.target }
+  if (content === undefined || isSpecial(item)) return undefined
   if (content.from === 'archive') {
     const { archive, node } = content
-    return { type: 'file', path, mode, mtimeMs, content: { from: 'archive', archive, node } }
+    return { type: 'file', path, ...kept, content: { from: 'archive', archive, node } }
   }
   return {
     type: 'file',
     path,
-    mode,
-    mtimeMs,
+    ...kept,
     content: { from: 'file', path: content.path, length: content.length },
   }
 }
@@ -94,10 +99,10 @@ function* archivedPlan(
 }
 
 function archivedItem(node: ArchiveNode, path: string, archive: Archive): PlanItem {
-  const { mode, mtimeMs } = node
+  const kept = keptOf(node)
   return node.type === 'directory'
-    ? { type: 'directory', path, mode, mtimeMs }
-    : { type: 'file', path, mode, mtimeMs, content: { from: 'archive', archive, node } }
+    ? { type: 'directory', path, ...kept }
+    : { type: 'file', path, ...kept, content: { from: 'archive', archive, node } }
 }
 
 /** Writes the zip; whole or not at all. Staged files are pinned by the caller meanwhile. */
@@ -105,7 +110,7 @@ export async function pack(
   plan: readonly PlanItem[],
   path: string,
   { signal, isStraight }: PackOptions,
-): Promise<Omit<PackedFolder, 'operations' | 'mtimeMs'>> {
+): Promise<Omit<PackedFolder, 'operations' | 'mtimeMs' | 'ctimeMs'>> {
   if (isStraight === true) return measureStraight(plan, signal)
   const partial = `${path}.partial`
   await rm(partial, { force: true })
@@ -144,6 +149,7 @@ export function rebaseTree(
 ): { readonly unused: readonly LocalContent[]; readonly leftOut: readonly string[] } {
   const unused: LocalContent[] = []
   const leftOut: string[] = []
+  const rebasedOf = new Map<LocalContent | ArchivedContent, ArchivedContent>()
   for (const [item, { path, content }] of snapshot.files) {
     const node = nodeAt(archive.root, path)
     if (node === undefined && content.from === 'archive') {
@@ -152,14 +158,27 @@ export function rebaseTree(
     }
     if (node === undefined || node.type === 'directory') continue
     const rebased: ArchivedContent = { from: 'archive', archive, node }
+    rebasedOf.set(content, rebased)
     rebaseFile(item, content, rebased)
     if (content.from === 'local') unused.push(content)
   }
   for (const item of itemsOf(folder.top)) {
+    rebaseHandedOn(item, rebasedOf)
     const path = rebaseUnread(folder, item, snapshot, archive)
     if (path !== undefined) leftOut.push(path)
   }
   return { unused, leftOut }
+}
+
+/** A file that was renamed over another since is stored with what that had, until it is closed. */
+function rebaseHandedOn(
+  item: Item,
+  rebasedOf: ReadonlyMap<LocalContent | ArchivedContent, ArchivedContent>,
+): void {
+  if (item.type !== 'file') return
+  const stored = closedContent(item)
+  const rebased = stored && rebasedOf.get(stored)
+  if (stored !== undefined && rebased !== undefined) rebaseFile(item, stored, rebased)
 }
 
 /** Takes content out of the tree that the folder was stored without. */
@@ -207,7 +226,7 @@ function rebaseUnread(
     if (node?.type === 'directory') item.archived = node
     return undefined
   }
-  if (item.type === 'symlink' || stored?.from !== 'archive') return undefined
+  if (item.type !== 'file' || stored?.from !== 'archive') return undefined
   rebaseStored(folder, item, stored, { archive, node })
   return node === undefined ? path : undefined
 }

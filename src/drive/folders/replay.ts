@@ -1,10 +1,16 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ifThere } from '../../disk/if-there.ts'
+import {
+  keptOf,
+  withChanges,
+  type AttributeChanges,
+  type KeptAttributes,
+} from '../../domain/attributes.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Folder } from './folder.ts'
 import type { LocalContent } from './item-content.ts'
-import type { DirectoryItem, Item } from './items.ts'
+import { touch, type DirectoryItem, type Item } from './items.ts'
 import type { Operation, TreeEntry } from './journal.ts'
 import type { LocalContents } from './local-contents.ts'
 
@@ -16,7 +22,7 @@ interface PathEnd {
 }
 
 /** What every item begins with. */
-type ItemStart = Pick<Item, 'id' | 'parent' | 'name' | 'mode' | 'mtimeMs'>
+type ItemStart = Pick<Item, 'id' | 'parent' | 'name'> & KeptAttributes
 
 /** Operations that something comes to a place by. */
 const MAKING: ReadonlySet<Operation['op']> = new Set(['directory', 'symlink', 'file', 'tree'])
@@ -64,16 +70,16 @@ export class Replay {
     const place = await this.#placeOf(path, MAKING.has(op) ? timeOf(operation) : undefined)
     if (place === undefined) return op === 'attributes'
     const { parent, children, name } = place
-    if (operation.op !== 'attributes') parent.mtimeMs = operation.atMs
+    if (operation.op !== 'attributes') touch(parent, operation.atMs)
     switch (operation.op) {
       case 'directory':
-        this.#addDirectory(parent, children, this.#base(name, operation.mode, operation.atMs))
+        this.#addDirectory(parent, children, this.#base(name, madeBy(operation)))
         return true
       case 'symlink':
         this.#add(parent, children, {
           type: 'symlink',
           target: operation.target,
-          ...this.#base(name, 0o777, operation.atMs),
+          ...this.#base(name, madeBy(operation)),
         })
         return true
       case 'file':
@@ -89,8 +95,8 @@ export class Replay {
     }
   }
 
-  #base(name: string, mode: number, mtimeMs: number): ItemStart {
-    return { id: this.#folder.nextNode(), parent: undefined, name, mode, mtimeMs }
+  #base(name: string, kept: KeptAttributes): ItemStart {
+    return { id: this.#folder.nextNode(), parent: undefined, name, ...keptOf(kept) }
   }
 
   #add(parent: DirectoryItem, children: Map<string, Item>, item: Item): void {
@@ -103,17 +109,18 @@ export class Replay {
     name: string,
     operation: Extract<Operation, { op: 'file' }>,
   ): Promise<boolean> {
-    const { file, mode, mtimeMs } = operation
+    const { file } = operation
     const content = await this.#stagedContent(file)
     if (content === undefined) return false
+    content.hasSum = operation.sha256 !== undefined
     const known = children.get(name)
     if (known?.type === 'file' && known.content.from === 'local' && known.content.file === file) {
       known.content.length = content.length
-      known.mode = mode
-      known.mtimeMs = mtimeMs
+      known.content.hasSum = content.hasSum
+      Object.assign(known, keptOf(operation))
       return true
     }
-    const base = this.#base(name, mode, mtimeMs)
+    const base = this.#base(name, operation)
     this.#add(parent, children, { type: 'file', content, handles: 0, ...base })
     return true
   }
@@ -143,11 +150,9 @@ export class Replay {
   }
 
   async #itemOf(entry: TreeEntry, name: string): Promise<Item | undefined> {
-    const { type, mtimeMs } = entry
-    if (type === 'symlink') {
-      return { type, target: entry.target, ...this.#base(name, 0o777, mtimeMs) }
-    }
-    const base = this.#base(name, entry.mode, mtimeMs)
+    const { type } = entry
+    const base = this.#base(name, entry)
+    if (type === 'symlink') return { type, target: entry.target, ...base }
     if (type === 'directory') return { type, children: new Map(), archived: undefined, ...base }
     const content = await this.#stagedContent(entry.file)
     return content === undefined ? undefined : { type, content, handles: 0, ...base }
@@ -165,8 +170,9 @@ export class Replay {
     if (target === undefined) return false
     children.delete(name)
     item.name = target.name
+    item.ctimeMs = atMs
     this.#folder.add(target.parent, target.children, item)
-    target.parent.mtimeMs = atMs
+    touch(target.parent, atMs)
     return true
   }
 
@@ -191,7 +197,11 @@ export class Replay {
     atMs: number | undefined,
   ): DirectoryItem | undefined {
     if (!this.#isBaseUnknown || atMs === undefined) return undefined
-    return this.#addDirectory(parent, children, this.#base(name, UNKNOWN_MODE, atMs))
+    return this.#addDirectory(
+      parent,
+      children,
+      this.#base(name, { mode: UNKNOWN_MODE, mtimeMs: atMs }),
+    )
   }
 
   #addDirectory(
@@ -219,9 +229,13 @@ function setAttributes(
   operation: Extract<Operation, { op: 'attributes' }>,
 ): boolean {
   if (item === undefined) return false
-  item.mode = operation.mode ?? item.mode
-  item.mtimeMs = operation.mtimeMs ?? item.mtimeMs
+  Object.assign(item, withChanges(item, operation))
   return true
+}
+
+/** Attributes of what is made by an operation, which an older version wrote without all of them. */
+function madeBy(operation: AttributeChanges & { readonly atMs: number }): KeptAttributes {
+  return withChanges({ mode: 0o777, mtimeMs: operation.atMs }, operation)
 }
 
 async function sizeOf(path: string): Promise<number | undefined> {

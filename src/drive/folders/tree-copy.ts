@@ -1,6 +1,8 @@
 import { join } from 'node:path'
+import { keptOf } from '../../domain/attributes.ts'
+import { DriveError } from '../../domain/errors.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
-import type { FileItem, Item } from './items.ts'
+import { isSpecial, type FileItem, type Item } from './items.ts'
 import type { TreeEntry } from './journal.ts'
 import type { OpenFolder } from './open-folder.ts'
 
@@ -33,11 +35,13 @@ export class TreeCopy {
   }
 
   async #entryOf(item: Item, path: string): Promise<TreeEntry> {
-    const { mode, mtimeMs } = item
-    if (item.type === 'directory') return { type: 'directory', path, mode, mtimeMs }
-    if (item.type === 'symlink') return { type: 'symlink', path, mtimeMs, target: item.target }
+    const kept = keptOf(item)
+    if (item.type === 'directory') return { type: 'directory', path, ...kept }
+    if (item.type === 'symlink') return { type: 'symlink', path, ...kept, target: item.target }
+    // Programs make it anew at another place.
+    if (isSpecial(item)) throw new DriveError('cross-device', 'A node stays in its folder.')
     const copy = await this.#copyOf(item)
-    return { type: 'file', path, mode, mtimeMs: this.#open.files.mtimeOf(item), ...copy }
+    return { type: 'file', path, ...keptOf(this.#open.files.attributesOf(item)), ...copy }
   }
 
   async #copyOf(item: FileItem): Promise<{ file: string; length: number }> {

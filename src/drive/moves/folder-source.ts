@@ -41,8 +41,14 @@ export class ItemSource implements MoveSource {
   }
 
   async copyTo(dir: string): Promise<void> {
+    await this.hold(dir).complete(this.item)
+  }
+
+  /** The folder shows no other version from now on, until `release`. */
+  protected hold(dir: string): TreeCopy {
+    this.folder.folder.refuseClosed()
     this.#copy ??= new TreeCopy(this.folder, dir)
-    await this.#copy.complete(this.item)
+    return this.#copy
   }
 
   async finish(): Promise<readonly TreeEntry[]> {
@@ -67,6 +73,7 @@ export class ItemSource implements MoveSource {
   }
 
   protected refuseGone(): void {
+    this.folder.folder.refuseClosed()
     if (this.isGone) throw new DriveError('not-found', 'This file is gone.')
   }
 
@@ -79,6 +86,8 @@ export class ItemSource implements MoveSource {
     // Content that is still pinned would stay behind.
     this.release()
     await this.folder.changes.noteMoved(to)
+    // It is at its new place, and this place knows that, before it goes.
+    await this.folder.changes.sync()
     this.folder.names.takeOut(this.item)
   }
 

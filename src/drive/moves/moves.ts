@@ -1,6 +1,7 @@
 import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DriveError } from '../../domain/errors.ts'
+import { isNode } from '../root/name-changes.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -13,8 +14,9 @@ import type { TreeEntry } from '../folders/journal.ts'
 import type { OpenFolder } from '../folders/open-folder.ts'
 import type { Place } from '../folders/open-folders.ts'
 import type { Handles } from '../tree/handles.ts'
+import type { Home } from '../tree/home.ts'
 import { ROOT, type FileNode } from '../tree/nodes.ts'
-import type { RootHome } from '../root/root-home.ts'
+import type { RootNodes } from '../root/root-nodes.ts'
 import { RootOpenFile } from '../root/root-open-file.ts'
 import { ItemSource } from './folder-source.ts'
 import { LeftBehindFile } from './left-behind.ts'
@@ -25,7 +27,8 @@ import { MovesToRoot, type ToRootDeps } from './to-root.ts'
 interface MovesDeps extends RootSourceDeps, ToRootDeps {
   readonly names: KeyedLock<'names'>
   readonly folders: FolderHome
-  readonly root: RootHome
+  readonly root: Home
+  readonly rootNodes: RootNodes
   readonly outbox: Outbox
   readonly handles: Handles
   readonly log: Logger
@@ -77,16 +80,17 @@ export class Moves {
   }
 
   async #sourceOf(parent: NodeId, name: string): Promise<MoveSource> {
-    const { openFolders, root } = this.#deps
+    const { openFolders, rootNodes } = this.#deps
     if (parent !== ROOT) {
       const { open, item } = await openFolders.directory(parent)
       const child = (await open.folder.children(item)).get(name)
       if (child === undefined) throw new DriveError('not-found', 'There is no such file.')
       return new ItemSource({ open, item: child }, this.#openIn(child))
     }
-    await root.find(name)
-    await root.learnForChange(name)
-    const node: FileNode = await root.find(name)
+    await rootNodes.find(name)
+    await rootNodes.learnForChange(name)
+    const node: FileNode = await rootNodes.find(name)
+    if (isNode(node)) throw new DriveError('cross-device', 'A node stays where it is.')
     if (openFolders.topNode(node.id) === undefined)
       return new RootFileSource(this.#deps, node, this.#openOf(node))
     const open = await openFolders.folderOf(node)

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncFile } from '../../disk/sync.ts'
+import { keptOf } from '../../domain/attributes.ts'
 import { DriveError, fromFileSystem, isDriveError } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { BagFacts } from '../../domain/record.ts'
@@ -53,8 +54,8 @@ export class RootFileSource implements MoveSource {
   }
 
   unheldBytes(): Promise<number> {
-    const { isDraft, entry } = this.#node
-    const isHeld = isDraft || (entry?.kind === 'pending' && holdsRoom(entry.intent))
+    const { hasUnpromised, entry } = this.#node
+    const isHeld = hasUnpromised || (entry?.kind === 'pending' && holdsRoom(entry.intent))
     return Promise.resolve(isHeld ? 0 : this.#deps.attributes.of(this.#node).size)
   }
 
@@ -70,7 +71,7 @@ export class RootFileSource implements MoveSource {
   /** Tells whether the content is the same as before; that it became a bag meanwhile is no change. */
   #version(): string {
     const { staged, entry } = this.#node
-    if (staged?.dirty === true) return `${staged.id} ${staged.size} ${staged.lastWriteMs}`
+    if (staged?.hasUnpromised === true) return `${staged.id} ${staged.size} ${staged.lastWriteMs}`
     if (entry?.kind === 'bag') return this.#versionOf(entry.record.bagId)
     const content = entry?.intent.content
     if (content?.from === 'bag') return this.#versionOf(content.bagId)
@@ -82,6 +83,13 @@ export class RootFileSource implements MoveSource {
   }
 
   finish(): Promise<readonly TreeEntry[]> {
+    const length = this.#refuseChanged()
+    const kept = keptOf(this.#deps.attributes.of(this.#node))
+    return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, ...kept }])
+  }
+
+  /** Answers the length of the copy, in bytes; throws when it is no copy of what has the name. */
+  #refuseChanged(): number {
     const name = this.#name
     if (name === undefined || this.#deps.entries.resolve(name) !== this.#node) {
       throw new DriveError('not-found', 'This file is gone.')
@@ -89,12 +97,11 @@ export class RootFileSource implements MoveSource {
     if (this.#copied?.version !== this.#version()) {
       throw new DriveError('busy', 'The file changes while it is moved.')
     }
-    const { mode, mtimeMs } = this.#deps.attributes.of(this.#node)
-    const { length } = this.#copied
-    return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, mode, mtimeMs }])
+    return this.#copied.length
   }
 
   async remove(to: MovedTo): Promise<void> {
+    this.#refuseChanged()
     await this.#deps.changes.unlink(this.#node, { mayBeReplaced: false, after: to })
     this.#deps.uploader.kick()
   }
@@ -123,6 +130,7 @@ export class RootFolderSource extends ItemSource {
 
   /** Its bag goes as a whole, with all of it that was not read. What is gone already is not lost by that. */
   override async copyTo(dir: string): Promise<void> {
+    this.hold(dir)
     try {
       await this.folder.rounds.confirmBase()
     } catch (error) {
@@ -133,13 +141,20 @@ export class RootFolderSource extends ItemSource {
 
   override async finish(): Promise<readonly TreeEntry[]> {
     const [top, ...inside] = await super.finish()
-    const { mode, mtimeMs } = this.#deps.attributes.of(this.#node)
-    return top?.type === 'directory' ? [{ ...top, mode, mtimeMs }, ...inside] : []
+    const kept = keptOf(this.#deps.attributes.of(this.#node))
+    return top?.type === 'directory' ? [{ ...top, ...kept }, ...inside] : []
   }
 
   override get isGone(): boolean {
     const { name } = this.#node
     return name === undefined || this.#deps.entries.resolve(name) !== this.#node
+  }
+
+  /** It goes as a whole: what another machine has put there meanwhile was not copied. */
+  protected override refuseGone(): void {
+    super.refuseGone()
+    if (!this.folder.isOutdated) return
+    throw new DriveError('stale', 'Another machine has changed this folder.')
   }
 
   /** It takes no more changes: it goes as a whole. */
@@ -148,6 +163,7 @@ export class RootFolderSource extends ItemSource {
   }
 
   override async remove(to: MovedTo): Promise<void> {
+    this.refuseGone()
     this.release()
     const { changes, openFolders, uploader } = this.#deps
     await changes.unlink(this.#node, { mayBeReplaced: false, after: to })

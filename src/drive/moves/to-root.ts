@@ -1,21 +1,27 @@
 import { rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
+import { keptOf } from '../../domain/attributes.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { MovedTo } from '../../intents/intent.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import { sha256OfFile } from '../../disk/file-hash.ts'
+import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
 import type { StepListener } from '../../outbox/steps.ts'
 import { syncDirectory } from '../../disk/sync.ts'
+import type { Committer } from '../root/commit.ts'
 import type { Entries } from '../root/entries.ts'
 import { Journal, type TreeEntry } from '../folders/journal.ts'
+import { isSpecial } from '../folders/items.ts'
 import type { OpenFolders } from '../folders/open-folders.ts'
 import { refuseTrash, type NameChanges } from '../root/name-changes.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { RootRoom } from '../root/room-beside.ts'
-import type { RootHome } from '../root/root-home.ts'
+import type { RootNodes } from '../root/root-nodes.ts'
+import { settleChange } from '../root/settle.ts'
 import type { DriveSettings } from '../settings.ts'
 import type { ItemSource } from './folder-source.ts'
 
@@ -24,7 +30,10 @@ export interface ToRootDeps {
   readonly entries: Entries
   readonly changes: NameChanges
   readonly openFolders: OpenFolders
-  readonly root: RootHome
+  readonly rootNodes: RootNodes
+  readonly committer: Committer
+  readonly uploader: Uploader
+  readonly log: Logger
   readonly rootRoom: RootRoom
   readonly outbox: Outbox
   readonly clock: Clock
@@ -52,8 +61,11 @@ export class MovesToRoot {
     if (source.type === 'symlink') {
       throw new DriveError('not-permitted', 'Links are kept inside folders only.')
     }
+    if (isSpecial(source.item)) {
+      throw new DriveError('cross-device', 'A node stays in its folder.')
+    }
     await this.#deps.entries.fresh()
-    await this.#deps.root.learnForChange(newName)
+    await this.#deps.rootNodes.learnForChange(newName)
     const isFolder = source.type === 'directory'
     await this.#checkTarget(newName, isFolder)
     await this.#deps.rootRoom.check(source.folder.folder.node, await source.unheldBytes())
@@ -64,7 +76,7 @@ export class MovesToRoot {
 
   async #checkTarget(newName: string, isFolder: boolean): Promise<FileNode | undefined> {
     const target = this.#deps.entries.resolve(newName)
-    await this.#deps.root.checkReplacement(target, isFolder)
+    await this.#deps.rootNodes.checkReplacement(target, isFolder)
     return target
   }
 
@@ -77,12 +89,12 @@ export class MovesToRoot {
         source.check(undefined)
         const target = await this.#checkTarget(newName, true)
         const operations = await writeJournal(dirname(draft.path), tree, this.#deps.clock.now())
-        if (target !== undefined) openFolders.detach(target)
         await this.#put(source, newName, draft.id, {
           content: { from: 'folder' },
           isFolder: true,
           changes: { start: 0 },
         })
+        if (target !== undefined) openFolders.detach(target)
         onStep?.('move.placed')
         await this.#remove(source, { id: draft.id, operations })
         onStep?.('move.removed')
@@ -103,7 +115,7 @@ export class MovesToRoot {
 
   /** In mode through the service has the file at its new place before it leaves the old one. */
   async #moveFile(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
-    const { names, openFolders, root, onStep } = this.#deps
+    const { names, openFolders, onStep } = this.#deps
     const [file] = await openFolders.inTurns([source.folder], () => source.finish())
     if (file?.type !== 'file') throw new DriveError('stale', 'This is no file any more.')
     const copy = join(dirname(draft.path), 'files', file.file)
@@ -120,7 +132,7 @@ export class MovesToRoot {
       return this.#put(source, newName, draft.id, { content })
     })
     onStep?.('move.placed')
-    await root.settle(put, { hasNewContent: false })
+    await settleChange(this.#deps, put, { hasNewContent: false })
     // The folder may have been stored meanwhile: then the same content is in its zip.
     const isSame = async (name: string): Promise<boolean> =>
       name === file.file || (await sha256OfFile(join(dirname(copy), name))) === sha256
@@ -142,11 +154,10 @@ export class MovesToRoot {
     id: IntentId,
     what: Pick<Parameters<NameChanges['putNew']>[1], 'content' | 'isFolder' | 'changes'>,
   ): Promise<IntentId> {
-    const { mode, mtimeMs } = source.item
     const { description } = this.#deps.settings
     const put = await this.#deps.changes.putNew(
       newName,
-      { description, mode, mtimeMs, ...what },
+      { description, ...keptOf(source.item), ...what },
       id,
     )
     return put.id

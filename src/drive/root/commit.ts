@@ -1,5 +1,6 @@
 import type { IntentId } from '../../domain/ids.ts'
 import type { PutIntent } from '../../intents/intent.ts'
+import type { Logger } from '../../domain/logger.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
@@ -17,6 +18,7 @@ interface CommitterDeps {
   readonly puts: Puts
   readonly conflicts: Conflicts
   readonly nodeLocks: KeyedLock<FileNode>
+  readonly log: Logger
 }
 
 /** Turns content that was written here into an intent, and waits for the service where it should. */
@@ -51,7 +53,7 @@ export class Committer {
     return this.#deps.nodeLocks.run(node, async () => {
       const { staged, name } = node
       if (staged === undefined || name === undefined) return undefined
-      return staged.dirty ? this.#record(node, staged) : this.#deps.outbox.put(staged.id)
+      return staged.hasUnpromised ? this.#record(node, staged) : this.#deps.outbox.put(staged.id)
     })
   }
 
@@ -61,14 +63,27 @@ export class Committer {
     staged.freeze()
     try {
       const intent = await this.#promise(node, staged)
-      staged.dirty = false
+      staged.hasUnpromised = false
       staged.room.giveBack()
-      await this.#deps.uploader.absorb(intent.id)
+      await this.#absorb(intent.id)
       this.#deps.entries.promised(node)
       return intent
     } finally {
       staged.thaw()
     }
+  }
+
+  /** What it takes the place of is not needed once it is on the platter; no close waits for that. */
+  async #absorb(id: IntentId): Promise<void> {
+    const { outbox, uploader, log } = this.#deps
+    if (!this.#settings.writeBack) return uploader.absorb(id)
+    if (outbox.put(id)?.supersedes.length === 0) return
+    outbox.sync
+      .passed()
+      .then(() => uploader.absorb(id))
+      .catch((error: unknown) => {
+        log.error({ intent: id, error: String(error) }, 'What was replaced stays behind.')
+      })
   }
 
   async #promise(node: FileNode, staged: StagedFile): Promise<PutIntent> {
@@ -78,8 +93,7 @@ export class Committer {
     const conflict = conflicts.find(serviceName, staged.base)
     const what = {
       description: staged.description ?? this.#descriptionOf(node),
-      mode: staged.mode,
-      mtimeMs: staged.mtime,
+      ...staged.attributes,
       content: { from: 'staged', length: staged.size, sha256 } as const,
     }
     const intent = await puts.add(serviceName, staged.base, what, staged.id)

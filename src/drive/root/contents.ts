@@ -1,8 +1,7 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { copyFile } from 'node:fs/promises'
 import type { BagCache } from '../../content/bag-cache.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+import { fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import { NOTHING, type Base } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
@@ -13,7 +12,9 @@ import type { FileNode } from '../tree/nodes.ts'
 import type { Room } from '../space/room.ts'
 import type { Source } from '../tree/source.ts'
 import { copySource } from '../tree/copy-source.ts'
-import { StagedFile } from '../tree/staged-file.ts'
+import { withDiskRoom } from '../space/with-disk-room.ts'
+import { LocalFile } from '../tree/local-file.ts'
+import { StagedFile, type GivenAttributes } from '../tree/staged-file.ts'
 
 interface ContentsDeps {
   readonly cache: BagCache
@@ -75,20 +76,31 @@ export class Contents {
   /** New content for a node, empty or a copy of what the node has now; `opened` is that, where it is open. */
   async stage(
     node: FileNode,
-    options: { readonly empty: boolean; readonly mode: number; readonly room: Room },
+    options: {
+      readonly empty: boolean
+      readonly attributes: GivenAttributes
+      readonly room: Room
+    },
     opened: Source | undefined,
   ): Promise<StagedFile> {
     const base = baseOf(node)
     const draft = this.#deps.outbox.createDraft()
     try {
-      if (!options.empty) await this.copyTo(node, draft.path, opened)
-      const { mode, room } = options
-      const settings = { mode, nowMs: this.#deps.clock.now(), room }
+      const { attributes, room } = options
+      if (!options.empty) {
+        const copy = () => this.copyTo(node, draft.path, opened)
+        await withDiskRoom(copy, () => room.makeDiskRoom(this.#bytesOf(node)))
+      }
+      const settings = { attributes, nowMs: this.#deps.clock.now(), room }
       return new StagedFile(draft, base, settings).retain()
     } catch (error) {
       await this.#deps.outbox.discardDraft(draft.id)
       throw error
     }
+  }
+
+  #bytesOf({ staged, entry }: FileNode): number {
+    return staged?.size ?? (entry === undefined ? 0 : this.sizeOf(entry))
   }
 
   /** Writes what a node has now to a new file. */
@@ -124,7 +136,7 @@ export class Contents {
 
 /** What new content of a node will take the place of. */
 export function baseOf(node: FileNode): Base {
-  if (node.staged?.dirty === true) return node.staged.base
+  if (node.staged?.hasUnpromised === true) return node.staged.base
   return node.entry === undefined ? NOTHING : baseOfEntry(node.entry)
 }
 
@@ -132,37 +144,4 @@ function baseOfEntry(entry: Entry): Base {
   return entry.kind === 'bag'
     ? { replaces: [entry.record.bagId], supersedes: [] }
     : { replaces: [], supersedes: [entry.intent.id] }
-}
-
-/** A finished file on the local disk. */
-class LocalFile implements Source {
-  readonly #fd: number
-  #closed = false
-
-  constructor(path: string) {
-    this.#fd = openSync(path, 'r')
-  }
-
-  length(): Promise<number> {
-    return Promise.resolve(fstatSync(this.#fd).size)
-  }
-
-  read(buffer: Uint8Array, position: number): Promise<number> {
-    return Promise.resolve(this.readNow(buffer, position))
-  }
-
-  readNow(buffer: Uint8Array, position: number): number {
-    if (this.#closed) throw new DriveError('bad-handle', 'This file is closed.')
-    try {
-      return readSync(this.#fd, buffer, 0, buffer.length, position)
-    } catch (error) {
-      throw fromFileSystem(error, 'Staged content cannot be read')
-    }
-  }
-
-  close(): void {
-    if (this.#closed) return
-    this.#closed = true
-    closeSync(this.#fd)
-  }
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { encodeName } from '../../domain/names.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { BagTime } from '../../intents/intent.ts'
+import type { BagTime, Intent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { BagRecord } from '../../domain/record.ts'
 import type { Listing, ListingSnapshot } from '../../namespace/listing.ts'
@@ -10,7 +10,7 @@ import { expireIntents, findMissing, findReturned } from '../../intents/expire.t
 import { indexListing, type ListingIndex } from '../../namespace/listing-index.ts'
 import { buildTree, type Tree } from '../../namespace/tree.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import { isDone } from '../../intents/rules.ts'
+import { changeOfItsOwn, isDone } from '../../intents/rules.ts'
 import { forgetInOrder } from '../../intents/forget-in-order.ts'
 import type { MissingBags } from './missing-bags.ts'
 import type { FileNode, Nodes } from '../tree/nodes.ts'
@@ -42,8 +42,8 @@ export class Entries {
   constructor(deps: EntriesDeps, settings: { readonly listingLagMs: number }) {
     this.#deps = deps
     this.#listingLagMs = settings.listingLagMs
-    deps.outbox.onChange(() => {
-      this.#tree = undefined
+    deps.outbox.onChange((before, after) => {
+      if (!this.#follows(before, after)) this.#tree = undefined
       this.changedAtMs = deps.clock.now()
     })
     deps.listing.onChange(() => {
@@ -88,6 +88,13 @@ export class Entries {
     return this.#tree.tree
   }
 
+  /** Thousands of new files that wait, or were stored a moment ago, are no reason to build all anew for each change of one. */
+  #follows(before: Intent | undefined, after: Intent | undefined): boolean {
+    if (this.#tree === undefined || this.#tree.of !== this.#deps.listing.current()) return false
+    const change = changeOfItsOwn(this.#deps.outbox, before, after)
+    return change !== undefined && this.#tree.tree.follow(change.before, change.after)
+  }
+
   records(): readonly BagRecord[] {
     return this.#deps.listing.current()?.records ?? []
   }
@@ -95,6 +102,11 @@ export class Entries {
   /** What the listing tells of a bag. */
   recordsOf(bagId: BagId): readonly BagRecord[] {
     return this.#index.recordsOf(bagId)
+  }
+
+  /** The name that an entry has when nothing else wants that. */
+  plainOf(entry: Entry): string {
+    return entry.kind === 'bag' ? this.#index.plainOf(entry.record) : encodeName(entry.intent.name)
   }
 
   /** What the listing has under the name of an upload. */
@@ -160,7 +172,7 @@ export class Entries {
   resolve(typed: string): FileNode | undefined {
     const { nodes } = this.#deps
     const draft = nodes.named(typed) ?? nodes.named(encodeName(typed))
-    if (draft?.isDraft === true) return draft
+    if (draft?.hasUnpromised === true) return draft
     const entry = this.tree().resolve(typed)
     if (entry === undefined) {
       // A node without an entry is being created right now.
@@ -183,7 +195,7 @@ export class Entries {
   *listed(): Iterable<{ readonly name: string; readonly entry?: Entry }> {
     const drafts = new Set<string>()
     for (const node of this.#deps.nodes.namedAll()) {
-      if (node.isDraft && node.name !== undefined) drafts.add(node.name)
+      if (node.hasUnpromised && node.name !== undefined) drafts.add(node.name)
     }
     for (const entry of this.tree().entries()) {
       if (!drafts.has(entry.shown)) yield { name: entry.shown, entry }
@@ -234,16 +246,8 @@ export class Entries {
       findReturned(snapshot, confirmed),
     )
     this.#followOpenFiles()
-    const kept = this.#basesOfDrafts()
-    // One that is still needed counts as unfinished, so that what belongs together stays together.
-    const intents = outbox
-      .intents()
-      .map((intent) =>
-        kept.has(intent.id) && intent.kind === 'put'
-          ? { ...intent, replacedAreDeleted: false }
-          : intent,
-      )
-    const expired = expireIntents(snapshot, intents, this.#listingLagMs, gone, back)
+    const beside = { gone, back, kept: this.#basesOfDrafts() }
+    const expired = expireIntents(snapshot, outbox.intents(), this.#listingLagMs, beside)
     await forgetInOrder(expired, async (intent) => {
       await outbox.remove(intent.id, intent)
       return outbox.get(intent.id) === undefined

@@ -1,5 +1,5 @@
 import { DriveError } from '../../domain/errors.ts'
-import type { BagId } from '../../domain/ids.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
@@ -82,10 +82,17 @@ export class ExtendedAttributes {
   }
 
   /** One plain phrase: stored, being written, held, local only, waiting, uploading, failed. */
-  stateOf(node: FileNode): string {
-    if (node.isDraft) return 'being written'
-    if (node.entry?.kind !== 'pending') return 'stored'
-    const latest = this.#deps.outbox.get(node.entry.intent.id)
+  stateOf({ hasUnpromised, entry }: FileNode): string {
+    return this.stateOfContent(
+      hasUnpromised,
+      entry?.kind === 'pending' ? entry.intent.id : undefined,
+    )
+  }
+
+  /** As `stateOf`, also of what is in a folder; `change` is the one that promises the content, if any does. */
+  stateOfContent(isWritten: boolean, change: IntentId | undefined): string {
+    if (isWritten) return 'being written'
+    const latest = change === undefined ? undefined : this.#deps.outbox.get(change)
     return latest === undefined ? 'stored' : stateOfIntent(latest, this.#percentOf(latest))
   }
 
@@ -95,9 +102,10 @@ export class ExtendedAttributes {
   }
 }
 
-function bagIdOf(node: FileNode): BagId | undefined {
+/** The bag that a node is; of content that waits, the one that it is from or that an upload was answered with. */
+export function bagIdOf(node: FileNode): BagId | undefined {
   const { entry } = node
-  if (node.isDraft || entry === undefined) return undefined
+  if (node.hasUnpromised || entry === undefined) return undefined
   if (entry.kind === 'bag') return entry.record.bagId
   return bagOfPut(entry.intent)
 }
@@ -108,7 +116,7 @@ function bagOfPut(intent: PutIntent): BagId | undefined {
 
 function descriptionOf(node: FileNode): string | undefined {
   const { entry, staged } = node
-  if (staged?.dirty === true && staged.description !== undefined) return staged.description
+  if (staged?.hasUnpromised === true && staged.description !== undefined) return staged.description
   if (entry === undefined) return undefined
   return entry.kind === 'bag' ? entry.record.description : entry.intent.description
 }

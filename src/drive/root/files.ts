@@ -1,6 +1,6 @@
 import type { FileNode } from '../tree/nodes.ts'
 import { SIZE_TRUSTED_MS } from '../tree/size-trust.ts'
-import type { OpenOptions } from '../tree/home.ts'
+import type { MadeAttributes, OpenOptions } from '../tree/home.ts'
 import { RootOpenFile, type RootOpenFileDeps } from './root-open-file.ts'
 
 /** Opens files of the root. */
@@ -27,10 +27,10 @@ export class Files {
   }
 
   /** Makes an empty file under a new name. */
-  async create(node: FileNode, mode: number): Promise<RootOpenFile> {
+  async create(node: FileNode, made: MadeAttributes): Promise<RootOpenFile> {
     const file = new RootOpenFile(this.#deps, node, { writable: true })
     try {
-      await file.stageNew(mode)
+      await file.stageNew(made)
       return file
     } catch (error) {
       await file.close()
@@ -40,7 +40,7 @@ export class Files {
 
   /** Cuts or lengthens a file without a handle. What close would do follows at once, unless it is being written. */
   async truncate(node: FileNode, length: number): Promise<void> {
-    const isBeingWritten = node.isDraft
+    const isBeingWritten = node.hasUnpromised
     const file = await this.open(node, { writable: true, truncate: length === 0 })
     try {
       if (length !== 0) await file.truncate(length)

@@ -1,4 +1,5 @@
 import PQueue from 'p-queue'
+import type { SpecialKind } from '../../domain/attributes.ts'
 import type { BagCache, BagHead } from '../../content/bag-cache.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, isDriveError } from '../../domain/errors.ts'
@@ -84,9 +85,12 @@ export class Kinds {
    * As what an entry shows, or a file that is being written; undefined while that is to be learned, or
    * was a moment ago: the kernel must not be told one thing by `ls` and remember another of `stat`.
    */
-  shown(entry: Entry | undefined): 'file' | 'directory' | undefined {
+  shown(entry: Entry | undefined): 'file' | 'directory' | SpecialKind | undefined {
     const corrected = entry?.kind === 'bag' ? this.#corrected.get(entry.record.bagId) : undefined
     if (corrected !== undefined && corrected > this.#deps.clock.now()) return undefined
+    if (entry?.kind === 'pending' && entry.intent.special !== undefined) {
+      return entry.intent.special.kind
+    }
     if (this.isFolder(entry)) return 'directory'
     return this.isLearned(entry) ? 'file' : undefined
   }

@@ -1,3 +1,4 @@
+import PQueue from 'p-queue'
 import type { Clock } from '../../domain/clock.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -30,6 +31,7 @@ export class MissingBags {
   readonly #told = new Map<BagId, { readonly atMs: number; readonly isGone: boolean }>()
   /** Since when a bag was neither handed out nor listed, in ms since the epoch. */
   readonly #absentSinceMs = new Map<BagId, number>()
+  readonly #queue = new PQueue({ concurrency: AT_ONCE })
   readonly #abort = new AbortController()
   /** Until then a bag may be missing for `lagMs` before it is asked for. */
   #laggingUntilMs = 0
@@ -102,10 +104,13 @@ export class MissingBags {
   }
 
   async #askAll(bags: readonly DoubtfulBag[], isLateWhenGone: boolean): Promise<void> {
-    for (let at = 0; at < bags.length; at += AT_ONCE) {
-      const some = bags.slice(at, at + AT_ONCE)
-      await Promise.all(some.map(({ bagId }) => this.#ask(bagId, isLateWhenGone)))
-    }
+    await this.#queue.addAll(
+      bags.map(
+        ({ bagId }) =>
+          () =>
+            this.#ask(bagId, isLateWhenGone),
+      ),
+    )
   }
 
   async #ask(bagId: BagId, isLateWhenGone: boolean): Promise<void> {

@@ -1,4 +1,6 @@
-import { link } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { link, writeFile } from 'node:fs/promises'
+import { keptOf, type SpecialNode } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import { listedAs } from '../../domain/folder-names.ts'
@@ -22,10 +24,15 @@ import type { Uploader } from '../../outbox/uploader.ts'
 import type { Committer } from './commit.ts'
 import { baseOf } from './contents.ts'
 import type { Entries } from './entries.ts'
+import type { Kinds } from './kinds.ts'
 import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { MadeAttributes } from '../tree/home.ts'
 import type { NewContent, Puts } from './puts.ts'
 import { classifyName } from './save-steps.ts'
-import { usualMode, type DriveSettings } from '../settings.ts'
+import type { DriveSettings } from '../settings.ts'
+import { attributesOfBag } from './root-attributes.ts'
+
+const EMPTY_SHA256 = createHash('sha256').digest('hex')
 
 interface NameChangesDeps {
   readonly outbox: Outbox
@@ -34,6 +41,11 @@ interface NameChangesDeps {
   readonly nodes: Nodes
   readonly committer: Committer
   readonly puts: Puts
+  readonly kinds: Pick<Kinds, 'isFolder' | 'isLearned'>
+  readonly folders: {
+    /** Throws `not-empty` for a folder that something is in, `stale` where that would have to be loaded. */
+    refuseFullNow(node: FileNode): void
+  }
   readonly facts: Pick<FactsAccess, 'get'>
   readonly clock: Clock
 }
@@ -64,6 +76,23 @@ export class NameChanges {
     this.refuseShared(node)
     this.#deps.nodes.unlink(node)
     return this.#recordDelete(name, base, options)
+  }
+
+  /** As `unlink`, of a name that was found to be a file. Throws `stale` when it may be none by now. */
+  async unlinkFile(
+    node: FileNode,
+    options: { readonly mayBeReplaced: boolean },
+  ): Promise<DeleteIntent | undefined> {
+    this.#refuseMoved(node)
+    this.#refuseOfKind(node, { isFolder: false })
+    return this.unlink(node, options)
+  }
+
+  /** As `unlink`, of a name that was found to be an empty folder. Throws `stale` when it may be none by now. */
+  async unlinkFolder(node: FileNode): Promise<DeleteIntent | undefined> {
+    this.#refuseMoved(node)
+    this.#refuseOfKind(node, { isFolder: true })
+    return this.unlink(node, { mayBeReplaced: false })
   }
 
   async #recordDelete(
@@ -104,8 +133,9 @@ export class NameChanges {
    * Bytes that the service must take once more, beside what it has of a node, when that gets another
    * name; without one, another description. Steps of a save are not sent, or not soon.
    */
-  bytesSentAgain({ entry, isDraft, serviceName }: FileNode, to?: string): number {
-    if (isDraft || entry === undefined || classifyName(to ?? serviceName) !== 'plain') return 0
+  bytesSentAgain({ entry, hasUnpromised, serviceName }: FileNode, to?: string): number {
+    if (hasUnpromised || entry === undefined || classifyName(to ?? serviceName) !== 'plain')
+      return 0
     if (entry.kind === 'bag') return this.#lengthOf(entry.record) ?? 0
     return to === undefined ? 0 : this.#bytesPutAgain(entry.intent, to)
   }
@@ -127,8 +157,10 @@ export class NameChanges {
     const target = entries.resolve(to)
     if (target === node) return undefined
     this.refuseShared(node)
-    const { shown, serviceName, replaced } = this.#placeOf(target, to)
-    if (node.isDraft) return this.#renameDraft(node, { shown, serviceName, replaced })
+    const isFolder = this.#deps.kinds.isFolder(node.entry)
+    const { shown, serviceName, replaced } = this.#placeOf(target, to, { isFolder })
+    if (isNode(node)) return this.#renameNode(node, target, { shown, serviceName })
+    if (node.hasUnpromised) return this.#renameDraft(node, { shown, serviceName, replaced })
     const { entry } = node
     if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
     const intent = await this.#recordRename(entry, serviceName, replaced)
@@ -141,25 +173,62 @@ export class NameChanges {
   async putNew(to: string, what: NewContent, id: IntentId): Promise<PutIntent> {
     const { entries, nodes } = this.#deps
     const target = entries.resolve(to)
-    const { serviceName, replaced } = this.#placeOf(target, to)
+    const isFolder = what.isFolder === true
+    const { serviceName, replaced } = this.#placeOf(target, to, { isFolder })
     const intent = await this.#deps.puts.add(serviceName, replaced, what, id)
     if (target !== undefined) nodes.unlink(target)
     entries.resolve(to)
     return intent
   }
 
+  /** A fifo, a socket or a device, under a free name. */
+  async putNode(name: string, made: MadeAttributes, special: SpecialNode): Promise<void> {
+    const { outbox, puts, clock, entries } = this.#deps
+    const { id, path } = outbox.createDraft()
+    try {
+      await writeFile(path, '', { mode: 0o600 })
+    } catch (error) {
+      throw fromFileSystem(error, 'A node cannot be kept')
+    }
+    const content = { from: 'staged', length: 0, sha256: EMPTY_SHA256 } as const
+    const what = { description: '', ...made, mtimeMs: clock.now(), content, special }
+    await puts.add(name, NOTHING, { ...what, phase: 'local' }, id)
+    entries.resolve(name)
+  }
+
   /** The names that a renamed file gets, and what it takes the place of. */
   #placeOf(
     target: FileNode | undefined,
     to: string,
+    kind: { readonly isFolder: boolean },
   ): { readonly shown: string; readonly serviceName: string; readonly replaced: Base } {
     if (target === undefined) {
       checkTypedName(to)
       return { shown: to, serviceName: to, replaced: NOTHING }
     }
     this.refuseShared(target)
+    this.#refuseOfKind(target, kind)
     const { name = to, serviceName } = target
     return { shown: name, serviceName, replaced: this.#baseOf(target) }
+  }
+
+  #refuseMoved(node: FileNode): void {
+    const { name } = node
+    if (name !== undefined && this.#deps.entries.resolve(name) === node) return
+    throw new DriveError('stale', 'The name leads to something else now.')
+  }
+
+  /**
+   * What goes may only be a file, or an empty folder. That was looked at before, and another machine may have put
+   * something else there meanwhile: so it is looked at once more in the moment in which it goes.
+   */
+  #refuseOfKind(node: FileNode, { isFolder }: { readonly isFolder: boolean }): void {
+    const { kinds, folders } = this.#deps
+    const { entry, hasUnpromised } = node
+    const isKnown = hasUnpromised || kinds.isLearned(entry)
+    if (!isKnown || (!hasUnpromised && kinds.isFolder(entry)) !== isFolder)
+      throw new DriveError('stale', 'The name leads to something else now.')
+    if (isFolder) folders.refuseFullNow(node)
   }
 
   /** Gives a file another description; the service can only take it with a new upload. */
@@ -180,6 +249,23 @@ export class NameChanges {
       { durable: true },
     )
     return updated?.kind === 'put' ? updated : undefined
+  }
+
+  /** A node of this machine is never sent, so it takes the place of nothing: what has the name is removed. */
+  async #renameNode(
+    node: FileNode,
+    target: FileNode | undefined,
+    { shown, serviceName }: { readonly shown: string; readonly serviceName: string },
+  ): Promise<undefined> {
+    const { puts, nodes, entries, uploader } = this.#deps
+    if (node.entry?.kind !== 'pending') throw new DriveError('not-found', 'This file is gone.')
+    if (target !== undefined) await this.unlink(target, { mayBeReplaced: false })
+    const change = (put: PutIntent, base: Replaced): PutIntent =>
+      renamed(put, serviceName, { phase: 'local' }, base)
+    await puts.move(node.entry.intent.id, serviceName, NOTHING, change, { durable: true })
+    nodes.rename(node, shown, serviceName)
+    entries.resolve(shown)
+    uploader.kick()
   }
 
   /** Content that no intent promises yet just gets another name; over old content it is promised at once. */
@@ -238,8 +324,8 @@ export class NameChanges {
       ...(known?.kind === 'folder'
         ? { isFolder: true, changes: { base: record.bagId, start: 0 } }
         : {}),
-      mode: known?.mode ?? usualMode(known?.kind === 'folder', this.#settings),
-      mtimeMs: known?.mtimeMs ?? record.uploadedAtMs,
+      ...attributesOfBag(record, known, this.#settings),
+      ctimeMs: this.#deps.clock.now(),
       content: {
         from: 'bag',
         bagId: record.bagId,
@@ -252,10 +338,11 @@ export class NameChanges {
   async #putAgain(intent: PutIntent, name: string, replaced: Base): Promise<PutIntent> {
     const draft = this.#deps.outbox.createDraft()
     const content = await this.#shareContent(intent, draft.path)
-    const { description, mode, mtimeMs } = intent
+    const { description } = intent
     const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
     const folder = intent.isFolder === true ? { isFolder: true } : {}
-    const what = { description, mode, mtimeMs, content, ...folder }
+    const kept = { ...keptOf(intent), ctimeMs: this.#deps.clock.now() }
+    const what = { description, ...kept, content, ...folder }
     return this.#deps.puts.add(name, base, what, draft.id)
   }
 
@@ -325,6 +412,11 @@ export class NameChanges {
       hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
     })
   }
+}
+
+/** True for a fifo, a socket or a device. */
+export function isNode({ entry }: FileNode): boolean {
+  return entry?.kind === 'pending' && entry.intent.special !== undefined
 }
 
 /** Desktops must not move data to a trash that only this machine has. */

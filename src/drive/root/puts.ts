@@ -1,3 +1,4 @@
+import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { Base } from '../../intents/base.ts'
@@ -5,7 +6,7 @@ import { newPut } from '../../intents/builders.ts'
 import type { DeleteIntent, PutIntent } from '../../intents/intent.ts'
 import { orderOf } from '../../intents/rules.ts'
 import { covers, isUnsentDelete, withDeletes } from '../../intents/replacing.ts'
-import { ofPut, type Replaced } from '../../intents/transitions.ts'
+import { named, ofPut, type Replaced } from '../../intents/transitions.ts'
 import type { Durability, Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Entries } from './entries.ts'
@@ -22,9 +23,9 @@ interface PutsDeps {
 /** What a put has beside its name and what it takes the place of. */
 export type NewContent = Pick<
   PutIntent,
-  'description' | 'mode' | 'mtimeMs' | 'content' | 'isFolder' | 'changes'
+  'description' | 'content' | 'isFolder' | 'changes' | 'special' | keyof KeptAttributes
 > & {
-  /** For a folder that nothing is in yet: it stays on this machine. */
+  /** For what stays on this machine: a folder that nothing is in yet, a node. */
   readonly phase?: 'local'
 }
 
@@ -79,8 +80,8 @@ export class Puts {
     durability: Durability,
   ): Promise<PutIntent | undefined> {
     const base = this.#withDeletes(replaced, this.#unsentDeletes(name))
-    const named = { ...this.#placing(id), namesakes: this.namesakesOf(name) }
-    const change = ofPut((latest) => ({ ...moved(latest, base), ...named }))
+    const at = { ...this.#placing(id), namesakes: this.namesakesOf(name) }
+    const change = ofPut((latest) => named(moved(latest, base), at))
     const updated = await this.#deps.outbox.update(id, change, durability)
     if (updated?.kind !== 'put') return undefined
     await this.#dropMerged(updated)

@@ -1,9 +1,16 @@
+import {
+  keptOf,
+  withChanges,
+  type AttributeChanges,
+  type KeptAttributes,
+  withAllTimes,
+} from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { IntentId } from '../../domain/ids.ts'
-import type { BagFacts, FactsAccess } from '../../domain/record.ts'
+import type { BagFacts, BagRecord, FactsAccess } from '../../domain/record.ts'
 import { ofPut, withAttributes } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import type { AttributeChanges, Attributes } from '../tree/attributes.ts'
+import type { Attributes } from '../tree/attributes.ts'
 import type { Contents } from './contents.ts'
 import type { Entries } from './entries.ts'
 import type { Kinds } from './kinds.ts'
@@ -46,19 +53,12 @@ export class RootAttributes {
 
   of(node: FileNode): Attributes {
     const { staged, entry } = node
-    const facts = this.#factsOf(node)
     const isFolder = this.#deps.kinds.isFolder(entry)
-    const mtimeMs = staged?.mtime ?? mtimeOf(node, facts)
-    const size = staged?.size ?? this.#tellSize(node)
-    return {
-      node: node.id,
-      kind: isFolder ? 'directory' : 'file',
-      size: isFolder ? 0 : size,
-      mode: this.#modeOf(node, facts, isFolder),
-      mtimeMs,
-      atimeMs: Math.max(facts?.atimeMs ?? mtimeMs, 0),
-      ctimeMs: Math.max(mtimeMs, staged?.lastWriteMs ?? 0),
-    }
+    const size = isFolder ? 0 : (staged?.size ?? this.#tellSize(node))
+    const special = entry?.kind === 'pending' ? entry.intent.special : undefined
+    const kind = special?.kind ?? (isFolder ? 'directory' : 'file')
+    const device = special?.device
+    return { node: node.id, kind, device, size, ...withAllTimes(this.#keptOf(node)) }
   }
 
   /** The size of a node that is not written here, which the kernel is told now. */
@@ -70,17 +70,11 @@ export class RootAttributes {
     return size
   }
 
-  /** Permission bits. */
-  modeOf(node: FileNode): number {
-    return this.#modeOf(node, this.#factsOf(node), this.#deps.kinds.isFolder(node.entry))
-  }
-
-  /** chmod and utimens: kept with content that waits, else with the facts of the bag. */
+  /** Kept with content that waits, else with the facts of the bag. */
   async change(node: FileNode, changes: AttributeChanges): Promise<void> {
     const { staged, entry, name } = node
     if (staged !== undefined) {
-      staged.mode = changes.mode ?? staged.mode
-      staged.mtimeMs = changes.mtimeMs ?? staged.mtimeMs
+      staged.change(changes)
       if (staged.isDraft) return
       await this.#changeIntent(staged.id, changes)
     }
@@ -89,7 +83,10 @@ export class RootAttributes {
       // A stat that asks by the node must not be told what the intent was before.
       if (name !== undefined) this.#deps.entries.resolve(name)
     }
-    if (entry?.kind === 'bag') this.#deps.facts.learn(entry.record.bagId, changes)
+    if (entry?.kind === 'bag') {
+      const { atimeMs } = withChanges(this.#keptOf(node), changes)
+      this.#deps.facts.learn(entry.record.bagId, { ...changes, atimeMs })
+    }
   }
 
   async #changeIntent(id: IntentId, changes: AttributeChanges): Promise<void> {
@@ -98,23 +95,32 @@ export class RootAttributes {
       ofPut((latest) => withAttributes(latest, changes)),
       { durable: false },
     )
-    const bagId = updated?.kind === 'put' ? updated.bagId : undefined
-    if (bagId !== undefined) this.#deps.facts.learn(bagId, changes)
+    if (updated?.kind !== 'put' || updated.bagId === undefined) return
+    this.#deps.facts.learn(updated.bagId, keptOf(updated))
   }
 
-  #modeOf({ staged, entry }: FileNode, facts: BagFacts | undefined, isFolder: boolean): number {
-    if (staged !== undefined) return staged.mode
-    if (entry?.kind === 'pending') return entry.intent.mode
-    return facts?.mode ?? usualMode(isFolder, this.#settings)
-  }
-
-  #factsOf({ entry }: FileNode): BagFacts | undefined {
-    return entry?.kind === 'bag' ? this.#deps.facts.get(entry.record.bagId) : undefined
+  #keptOf({ staged, entry }: FileNode): KeptAttributes {
+    if (staged !== undefined) return staged.attributes
+    if (entry === undefined) return NOTHING_KEPT
+    if (entry.kind === 'pending') return entry.intent
+    const { record } = entry
+    return attributesOfBag(record, this.#deps.facts.get(record.bagId), this.#settings)
   }
 }
 
-function mtimeOf({ entry }: FileNode, facts: BagFacts | undefined): number {
-  if (entry === undefined) return 0
-  if (entry.kind === 'pending') return entry.intent.mtimeMs
-  return facts?.mtimeMs ?? entry.record.uploadedAtMs
+/** Of a node that is being made. */
+const NOTHING_KEPT: KeptAttributes = { mode: 0, mtimeMs: 0 }
+
+/** The attributes of a bag: those that were set on this machine, else what its record tells. */
+export function attributesOfBag(
+  { uploadedAtMs }: BagRecord,
+  facts: BagFacts | undefined,
+  settings: Pick<DriveSettings, 'umask'>,
+): KeptAttributes {
+  if (facts === undefined) {
+    return { mode: usualMode(false, settings), mtimeMs: uploadedAtMs, ctimeMs: uploadedAtMs }
+  }
+  const { kind, mtimeMs = uploadedAtMs, atimeMs, ctimeMs = uploadedAtMs } = facts
+  const { mode = usualMode(kind === 'folder', settings), uid, gid, extended } = facts
+  return { mode, mtimeMs, atimeMs, ctimeMs, uid, gid, extended }
 }

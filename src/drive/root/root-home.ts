@@ -1,12 +1,11 @@
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import { checkTypedName } from '../../domain/names.ts'
-import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../intents/intent.ts'
-import { isAnswered } from '../../intents/rules.ts'
+import type { NodeId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
-import type { AttributeChanges, Attributes, DirectoryEntry } from '../tree/attributes.ts'
+import type { AttributeChanges, SpecialNode } from '../../domain/attributes.ts'
+import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
 import type { ExtendedAttributes } from './extended.ts'
@@ -17,20 +16,20 @@ import { refuseTrash, type NameChanges } from './name-changes.ts'
 import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { OpenFile } from '../tree/open-file.ts'
 import type { RootOpenFile } from './root-open-file.ts'
-import { settleOrTakeBack, settleRenamed } from './settle.ts'
+import type { Renames } from './renames.ts'
+import type { RootNodes } from './root-nodes.ts'
+import { settleChange } from './settle.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootAttributes } from './root-attributes.ts'
 import type { DriveSettings } from '../settings.ts'
-import type { CreateOptions, Created, Home, OpenOptions } from '../tree/home.ts'
+import type { Created, CreateOptions, Home, MadeAttributes, OpenOptions } from '../tree/home.ts'
 
 /** What the root asks of the inside of its folders. */
 export interface InsideOfFolders {
-  /** Waits until nothing of a folder is on its way to the service. */
-  untilIdle(node: FileNode): Promise<void>
   /** Throws `not-empty` for a folder that something is in. */
   refuseFull(node: FileNode): Promise<void>
   /** Starts an empty folder; the caller holds the lock of names. */
-  make(name: string, mode: number): Promise<void>
+  make(name: string, made: MadeAttributes): Promise<void>
   /** The folder has lost its name: open files in it live on. */
   detach(node: FileNode): void
 }
@@ -38,7 +37,9 @@ export interface InsideOfFolders {
 interface RootDeps {
   readonly nodes: Nodes
   readonly names: KeyedLock<'names'>
+  readonly rootNodes: RootNodes
   readonly rootRoom: RootRoom
+  readonly renames: Renames
   readonly attributes: RootAttributes
   readonly entries: Entries
   readonly kinds: Kinds
@@ -54,13 +55,6 @@ interface RootDeps {
 
 /** How old the listing may be when a file is opened to append to it. */
 const APPEND_LISTING_MS = 1_000
-
-/** What a node was before it got another name. */
-interface NodeBefore extends Pick<FileNode, 'name' | 'serviceName' | 'entry'> {
-  readonly put: PutIntent | undefined
-  /** The bag that had the new name. */
-  readonly replaced: BagId | undefined
-}
 
 /** The root of the drive, its files, and the names of its folders. */
 export class RootHome implements Home {
@@ -79,7 +73,7 @@ export class RootHome implements Home {
   /** Rejects `not-found` when nothing in the directory has this name. */
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     this.#refuseNotRoot(parent)
-    const node = await this.find(name)
+    const node = await this.#deps.rootNodes.find(name)
     await this.#deps.kinds.learnSoon(node.entry)
     return this.#deps.attributes.of(node)
   }
@@ -93,7 +87,7 @@ export class RootHome implements Home {
 
   async getAttributes(id: NodeId): Promise<Attributes> {
     if (id === ROOT) return Promise.resolve(this.#deps.attributes.root())
-    return Promise.resolve(this.#deps.attributes.of(this.#now(id)))
+    return Promise.resolve(this.#deps.attributes.of(this.#deps.rootNodes.current(id)))
   }
 
   /** When the size of a node last changed other than by writing here, in ms; 0 for never. */
@@ -104,14 +98,14 @@ export class RootHome implements Home {
   /** chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the bag. */
   async setAttributes(id: NodeId, changes: AttributeChanges): Promise<void> {
     if (id === ROOT) return
-    const node = this.#now(id)
+    const node = this.#deps.rootNodes.current(id)
     await this.#deps.attributes.change(node, changes)
   }
 
   /** Cuts or lengthens a file; what close would do follows at once. */
   async truncate(id: NodeId, length: number): Promise<void> {
-    const node = this.#now(id)
-    if (!node.isDraft) await this.#refuseFolderNow(node)
+    const node = this.#deps.rootNodes.current(id)
+    if (!node.hasUnpromised) await this.#deps.rootNodes.refuseFolder(node)
     await this.#deps.files.truncate(node, length)
   }
 
@@ -136,7 +130,7 @@ export class RootHome implements Home {
   async create(
     parent: NodeId,
     name: string,
-    mode: number,
+    made: MadeAttributes,
     options: CreateOptions,
   ): Promise<Created> {
     this.#refuseNotRoot(parent)
@@ -144,16 +138,16 @@ export class RootHome implements Home {
     const looksFirst = options.append === true && !this.#settings.writeBack
     if (looksFirst) await this.#deps.entries.youngerThan(APPEND_LISTING_MS)
     else await this.#deps.entries.fresh()
-    await this.learnForChange(name)
+    await this.#deps.rootNodes.learnForChange(name)
     return this.#deps.names.run('names', async () => {
       const existing = this.#deps.entries.resolve(name)
       if (existing === undefined) checkTypedName(name)
-      else this.#refuseFolder(existing)
+      else this.#deps.rootNodes.refuseKnownFolder(existing)
       const node = existing ?? this.#deps.nodes.add(name, name)
       try {
         const file =
           existing === undefined
-            ? await this.#deps.files.create(node, mode)
+            ? await this.#deps.files.create(node, made)
             : await this.#deps.files.open(node, { ...options, writable: true, truncate: false })
         return { attributes: this.#deps.attributes.of(node), file }
       } catch (error) {
@@ -165,11 +159,11 @@ export class RootHome implements Home {
 
   async open(id: NodeId, options: OpenOptions): Promise<OpenFile> {
     if (id === ROOT) throw new DriveError('is-a-directory', 'This is a directory.')
-    const node = this.#now(id)
+    const node = this.#deps.rootNodes.current(id)
     if (node.isAside || this.#deps.nodes.get(id) !== node) {
       throw new DriveError('stale', 'It is another file now.')
     }
-    if (options.writable || options.truncate) await this.#refuseFolderNow(node)
+    if (options.writable || options.truncate) await this.#deps.rootNodes.refuseFolder(node)
     if (options.append === true && !options.truncate) await this.#refuseOldVersion(node)
     return this.#openNewest(node, options)
   }
@@ -195,7 +189,7 @@ export class RootHome implements Home {
    */
   async #refuseOldVersion(node: FileNode): Promise<void> {
     const { name } = node
-    if (this.#settings.writeBack || name === undefined || node.isDraft) return
+    if (this.#settings.writeBack || name === undefined || node.hasUnpromised) return
     await this.#deps.entries.youngerThan(APPEND_LISTING_MS)
     if (this.#deps.entries.resolve(name) !== node) {
       throw new DriveError('stale', 'Another machine has changed this file.')
@@ -222,17 +216,17 @@ export class RootHome implements Home {
     options: { readonly mayBeReplaced: boolean } = { mayBeReplaced: false },
   ): Promise<NodeId> {
     this.#refuseNotRoot(parent)
-    const node = await this.find(name)
+    const node = await this.#deps.rootNodes.find(name)
     // What cannot be read can be removed all the same.
-    await this.learnForChange(name).catch(() => undefined)
-    this.#refuseFolder(node)
-    await this.#seen(node)
+    await this.#deps.rootNodes.learnForChange(name).catch(() => undefined)
+    this.#deps.rootNodes.refuseKnownFolder(node)
+    await this.#deps.rootNodes.untilSeen(node)
     const intent = await this.#deps.names.run('names', () =>
-      this.#deps.changes.unlink(node, options),
+      this.#deps.changes.unlinkFile(node, options),
     )
     if (intent === undefined) return node.id
     if (options.mayBeReplaced) this.#deps.uploader.kick()
-    else await this.settle(intent.id, { hasNewContent: false })
+    else await settleChange(this.#deps, intent.id, { hasNewContent: false })
     return node.id
   }
 
@@ -240,135 +234,66 @@ export class RootHome implements Home {
     this.#refuseNotRoot(newParent)
     refuseTrash(newName)
     this.#refuseNotRoot(parent)
-    const node = await this.find(name)
-    for (const each of [name, newName]) await this.learnForChange(each)
-    if (node.entry?.kind === 'pending' && node.entry.intent.changes !== undefined) {
-      await this.#deps.uploader.finished(node.entry.intent.id)
-    }
-    await this.#deps.folders.untilIdle(node)
-    await this.#seen(node)
-    this.#deps.entries.resolve(name)
-    const target = this.#deps.entries.resolve(newName)
-    const isFolder = this.#deps.kinds.isFolder(node.entry)
-    if (target !== node) {
-      await this.checkReplacement(target, isFolder)
-      await this.#deps.rootRoom.check(node, this.#deps.changes.bytesSentAgain(node, newName))
-    }
-    const before = this.#beforeRename(node, target)
-    const intent = await this.#deps.names.run('names', () =>
-      this.#deps.changes.rename(node, newName),
-    )
-    if (intent !== undefined) await this.#settleRename(node, intent, before)
-  }
-
-  #beforeRename({ name, serviceName, entry }: FileNode, target: FileNode | undefined): NodeBefore {
-    const { outbox } = this.#deps
-    const put = entry?.kind === 'pending' ? outbox.put(entry.intent.id) : undefined
-    const replaced = target?.entry?.kind === 'bag' ? target.entry.record.bagId : undefined
-    return { name, serviceName, entry, put, replaced }
-  }
-
-  async #settleRename(
-    node: FileNode,
-    { id, content }: PutIntent,
-    before: NodeBefore,
-  ): Promise<void> {
-    const { put, replaced } = before
-    try {
-      if (put !== undefined) await settleRenamed(this.#deps, id, { put, replaced })
-      else await this.settle(id, { hasNewContent: content.from !== 'bag' })
-    } catch (error) {
-      const left = this.#deps.outbox.put(id)
-      if (left === undefined || left.name === put?.name) this.#takeBackName(node, before)
-      throw error
-    }
-  }
-
-  /** Open files of a rename that was taken back are what they were before it. */
-  #takeBackName(
-    node: FileNode,
-    { name, serviceName, entry }: Pick<FileNode, 'name' | 'serviceName' | 'entry'>,
-  ): void {
-    const { nodes, entries } = this.#deps
-    if (name === undefined || nodes.named(name) !== undefined) return
-    nodes.rename(node, name, serviceName)
-    node.entry = entry
-    entries.resolve(name)
-  }
-
-  /** What was stored a moment ago is a bag like others once it was seen: a change of it can be taken back then. */
-  async #seen(node: FileNode): Promise<void> {
-    const { entry, name } = node
-    if (this.#settings.writeBack || entry?.kind !== 'pending' || !isAnswered(entry.intent)) return
-    await this.#deps.uploader.finished(entry.intent.id)
-    if (name !== undefined) this.#deps.entries.resolve(name)
-  }
-
-  /** A folder may only take the place of an empty folder, a file only that of a file. */
-  async checkReplacement(target: FileNode | undefined, isFolder: boolean): Promise<void> {
-    const { kinds, folders } = this.#deps
-    if (target === undefined) return
-    if (!kinds.isFolder(target.entry)) {
-      if (isFolder) throw new DriveError('not-a-directory', 'There is a file.')
-      return
-    }
-    if (!isFolder) throw new DriveError('is-a-directory', 'There is a folder.')
-    await folders.refuseFull(target)
+    await this.#deps.renames.rename(name, newName)
   }
 
   /** A folder that is empty and stays on this machine until something is put into it. */
-  async makeDirectory(parent: NodeId, name: string, mode: number): Promise<void> {
+  async makeDirectory(parent: NodeId, name: string, made: MadeAttributes): Promise<void> {
+    await this.#make(parent, name, () => this.#deps.folders.make(name, made))
+  }
+
+  async #make(parent: NodeId, name: string, make: () => Promise<unknown>): Promise<void> {
+    const { entries, names } = this.#deps
     this.#refuseNotRoot(parent)
     refuseTrash(name)
-    await this.#deps.entries.fresh()
-    await this.#deps.names.run('names', async () => {
-      if (this.#deps.entries.resolve(name) !== undefined) {
+    await entries.fresh()
+    await names.run('names', async () => {
+      if (entries.resolve(name) !== undefined) {
         throw new DriveError('exists', 'There is something of this name.')
       }
       checkTypedName(name)
-      await this.#deps.folders.make(name, mode)
+      await make()
     })
   }
 
   async removeDirectory(parent: NodeId, name: string): Promise<void> {
     this.#refuseNotRoot(parent)
-    const node = await this.find(name)
+    const node = await this.#deps.rootNodes.find(name)
     if (!this.#deps.kinds.isFolder(node.entry)) {
       throw new DriveError('not-a-directory', 'This is a file.')
     }
-    await this.#deps.folders.refuseFull(node)
-    this.#deps.folders.detach(node)
-    const { changes, names } = this.#deps
-    const intent = await names.run('names', () => changes.unlink(node, { mayBeReplaced: false }))
-    if (intent !== undefined) await this.settle(intent.id, { hasNewContent: false })
+    const { changes, folders, names } = this.#deps
+    await folders.refuseFull(node)
+    const intent = await names.run('names', () => changes.unlinkFolder(node))
+    folders.detach(node)
+    if (intent !== undefined) await settleChange(this.#deps, intent.id, { hasNewContent: false })
   }
 
   makeSymlink(): Promise<void> {
     return Promise.reject(new DriveError('not-permitted', 'Links are kept inside folders only.'))
   }
 
+  /** It stays on this machine. */
+  async makeNode(
+    parent: NodeId,
+    name: string,
+    made: MadeAttributes,
+    special: SpecialNode,
+  ): Promise<void> {
+    await this.#make(parent, name, () => this.#deps.changes.putNode(name, made, special))
+  }
+
   readSymlink(): Promise<string> {
     return Promise.reject(new DriveError('invalid', 'This is not a link.'))
   }
 
-  #refuseFolder(node: FileNode): void {
-    if (!this.#deps.kinds.isFolder(node.entry)) return
-    throw new DriveError('is-a-directory', 'This is a folder.')
-  }
-
-  /** In mode through. See `settleOrTakeBack` for changes without new content; new content is never taken back. */
-  async settle(id: IntentId, options: { readonly hasNewContent: boolean }): Promise<void> {
-    if (options.hasNewContent) await this.#deps.committer.settle(id)
-    else await settleOrTakeBack(this.#deps, id)
-  }
-
   listExtended(id: NodeId): readonly string[] {
-    return id === ROOT ? [] : this.#deps.extended.list(this.#now(id))
+    return id === ROOT ? [] : this.#deps.extended.list(this.#deps.rootNodes.current(id))
   }
 
   getExtended(id: NodeId, name: string): string {
     if (id === ROOT) throw new DriveError('no-attribute', `There is no attribute ${name}.`)
-    return this.#deps.extended.get(this.#now(id), name)
+    return this.#deps.extended.get(this.#deps.rootNodes.current(id), name)
   }
 
   /** `user.bagfs.description` and `user.bagfs.kind`; others are refused as `unsupported`. */
@@ -377,7 +302,7 @@ export class RootHome implements Home {
     if (which === undefined || id === ROOT) {
       throw new DriveError('unsupported', 'Only user.bagfs.description and .kind can be set.')
     }
-    const node = this.#now(id)
+    const node = this.#deps.rootNodes.current(id)
     if (which === 'kind') {
       this.#deps.extended.setKind(node, value)
       return
@@ -388,55 +313,13 @@ export class RootHome implements Home {
     }
     // What is being promised has its description already.
     await this.#deps.committer.commit(node)
-    await this.#seen(node)
+    await this.#deps.rootNodes.untilSeen(node)
     await this.#deps.rootRoom.check(node, this.#deps.changes.bytesSentAgain(node))
     const isBag = node.entry?.kind === 'bag'
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.describe(node, value),
     )
-    if (intent !== undefined) await this.settle(intent.id, { hasNewContent: !isBag })
-  }
-
-  /** Learns whether a name stands for a file or a folder, see `Kinds`. */
-  async learnForChange(name: string): Promise<void> {
-    const { kinds, entries } = this.#deps
-    const node = entries.resolve(name) ?? entries.resolve(`${name}.zip`)
-    await kinds.learnForChange(node?.entry)
-  }
-
-  async #refuseFolderNow(node: FileNode): Promise<void> {
-    await this.#deps.kinds.learnForChange(node.entry)
-    this.#refuseFolder(node)
-  }
-
-  /** The node of a name; rejects `not-found`. */
-  async find(name: string): Promise<FileNode> {
-    await this.#deps.entries.fresh()
-    const node = this.#deps.entries.resolve(name) ?? (await this.#findZipped(name))
-    if (node === undefined) throw new DriveError('not-found', 'There is no such file.')
-    return node
-  }
-
-  /** A folder that the service lists as NAME.zip has its name once its head is here. */
-  async #findZipped(name: string): Promise<FileNode | undefined> {
-    const { kinds, entries } = this.#deps
-    const zipped = entries.resolve(`${name}.zip`)
-    if (kinds.isLearned(zipped?.entry)) return undefined
-    await kinds.learnSoon(zipped?.entry)
-    return entries.resolve(name)
-  }
-
-  /** A node as its name has it now: a bridge that knows nodes by their ids may not have looked at the name. */
-  #now(id: NodeId): FileNode {
-    const node = this.#node(id)
-    if (node.name !== undefined && !node.isAside) this.#deps.entries.resolve(node.name)
-    return node
-  }
-
-  #node(id: NodeId): FileNode {
-    const node = this.#deps.nodes.get(id)
-    if (node === undefined) throw new DriveError('not-found', 'This file is gone.')
-    return node
+    if (intent !== undefined) await settleChange(this.#deps, intent.id, { hasNewContent: !isBag })
   }
 
   #refuseNotRoot(parent: NodeId): void {

@@ -1,9 +1,11 @@
+import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Space } from '../space/space.ts'
+import type { MadeAttributes } from '../tree/home.ts'
 import type { FileNode, Nodes } from '../tree/nodes.ts'
 import { OpenFile, type OpenMode } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
@@ -23,7 +25,7 @@ export interface RootOpenFileDeps {
   readonly nodeLocks: KeyedLock<FileNode>
   readonly clock: Clock
   readonly log: Logger
-  readonly modeOf: (node: FileNode) => number
+  readonly attributesOf: (node: FileNode) => Omit<KeptAttributes, 'mtimeMs' | 'ctimeMs'>
 }
 
 /** An open file of the root: it is written into a draft of the outbox, and close makes that a put. */
@@ -75,13 +77,14 @@ export class RootOpenFile extends OpenFile {
   /** A draft that starts as a copy of the version that the node is, or empty. */
   protected override async stage({ empty }: { readonly empty: boolean }): Promise<StagedFile> {
     const { node } = this
-    const { nodeLocks, space, contents, modeOf } = this.#deps
+    const { nodeLocks, space, contents, attributesOf } = this.#deps
     return nodeLocks.run(node, async () => {
       if (node.staged?.isDraft === true) return node.staged
       this.#follow()
-      const mode = modeOf(node)
+      const { mode, atimeMs, uid, gid, extended } = attributesOf(node)
+      const attributes = { mode, atimeMs, uid, gid, extended }
       const room = space.room(() => node.name)
-      const staged = await contents.stage(node, { empty, mode, room }, this.#source)
+      const staged = await contents.stage(node, { empty, attributes, room }, this.#source)
       const before = node.staged
       node.staged = staged
       before?.close()
@@ -90,9 +93,9 @@ export class RootOpenFile extends OpenFile {
   }
 
   /** A new file, before it has an entry. */
-  async stageNew(mode: number): Promise<void> {
+  async stageNew(made: MadeAttributes): Promise<void> {
     const staged = await this.stage({ empty: true })
-    staged.mode = mode
+    staged.begin(made)
   }
 
   /** Learns what became of a node here: that it was stored. What another machine did sets it aside. */
@@ -133,7 +136,7 @@ export class RootOpenFile extends OpenFile {
     const { staged } = node
     if (staged === undefined || node.handles.size > 0) return
     // A named file that could not be committed keeps its content, for the next close to try again.
-    if (staged.dirty && !staged.isHalf && node.name !== undefined) return
+    if (staged.hasUnpromised && !staged.isHalf && node.name !== undefined) return
     node.staged = undefined
     this.#discard(staged)
     // Half a file takes the place of nothing: the name has what it had before, or goes.
@@ -143,7 +146,7 @@ export class RootOpenFile extends OpenFile {
   #discard(staged: StagedFile): void {
     staged.close()
     staged.room.giveBack()
-    if (!staged.dirty) return
+    if (!staged.hasUnpromised) return
     this.#deps.outbox.discardDraft(staged.id).catch((error: unknown) => {
       this.#deps.log.warn({ draft: staged.id, error: String(error) }, 'A draft stays behind.')
     })

@@ -22,12 +22,22 @@ interface SettleDeps {
   readonly log: Logger
 }
 
+/** Waits for a change (mode through). New content is never taken back; see `settleOrTakeBack` for other changes. */
+export async function settleChange(
+  deps: SettleDeps,
+  id: IntentId,
+  options: { readonly hasNewContent: boolean },
+): Promise<void> {
+  if (options.hasNewContent) await deps.committer.settle(id)
+  else await settleOrTakeBack(deps, id)
+}
+
 /**
  * Waits for a change that holds no new content (mode through). One that failed is taken back, and rejects with the
  * reason. Two go on like any change in mode back: what the service may have done without saying so, and what took over
  * from a change before it. An error would be told for what happens all the same.
  */
-export async function settleOrTakeBack(deps: SettleDeps, id: IntentId): Promise<void> {
+async function settleOrTakeBack(deps: SettleDeps, id: IntentId): Promise<void> {
   const { committer, outbox } = deps
   const isAlone = outbox.get(id)?.supersedes.length === 0
   try {

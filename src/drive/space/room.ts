@@ -1,4 +1,4 @@
-import { localDiskFull } from '../../domain/errors.ts'
+import { DriveError, localDiskFull } from '../../domain/errors.ts'
 
 /** What holds room of the account, for people who ask where it went. */
 export interface RoomHolder {
@@ -22,11 +22,18 @@ export interface Carried {
   readonly recount: () => void
 }
 
+/** For so much the account is not asked first: a program that cuts small files does not wait for the service. */
+const ALWAYS_ALLOWED_BYTES = 1024 ** 3
+
 /** Where rooms are added up. */
 interface Ledger {
   /** True while the local disk takes nothing new. */
   readonly isDiskShort: boolean
+  /** Of the account in bytes, after asking for it when it was not told yet; undefined where that is not answered. */
+  capacity(): Promise<number | undefined>
   changed(group: RoomGroup): void
+  wrote(bytes: number): void
+  makeDiskRoom(bytes: number): Promise<boolean>
   fits(bytes: number, group: RoomGroup): boolean
   check(bytes: number, group: RoomGroup): Promise<void>
 }
@@ -82,9 +89,19 @@ export class RoomGroup {
     return this.#ledger.isDiskShort
   }
 
+  /** More than this no content can ever take, in bytes. */
+  async limit(): Promise<number> {
+    return (await this.#ledger.capacity()) ?? Infinity
+  }
+
   grow(bytes: number): void {
     this.#bytes += bytes
     this.#ledger.changed(this)
+    if (bytes > 0) this.#ledger.wrote(bytes)
+  }
+
+  makeDiskRoom(bytes: number): Promise<boolean> {
+    return this.#ledger.makeDiskRoom(bytes)
   }
 
   /** True when so many bytes more fit by what was last heard. */
@@ -132,6 +149,17 @@ export class Room {
   /** True while the local disk takes nothing new, not even what makes no content longer. */
   get isDiskShort(): boolean {
     return this.#group.isDiskShort
+  }
+
+  /** See `Space.makeDiskRoom`. */
+  makeDiskRoom(bytes: number): Promise<boolean> {
+    return this.#group.makeDiskRoom(bytes)
+  }
+
+  /** Throws `too-large` for a length that the account could not have if it were empty. */
+  async refuseBeyondLimit(length: number): Promise<void> {
+    if (length <= ALWAYS_ALLOWED_BYTES || length <= (await this.#group.limit())) return
+    throw new DriveError('too-large', 'The account cannot have a file of this length.')
   }
 
   /** True when so many bytes in all fit by what was last heard. */

@@ -6,6 +6,7 @@ import type { Account } from '../../domain/record.ts'
 import { isTaken } from '../../intents/rules.ts'
 import { failedForWantOfRoom } from '../../outbox/failure.ts'
 import type { StorageService } from '../../service/storage-service.ts'
+import type { SharedRoom } from '../../content/shared-room.ts'
 import { RoomGroup, type RefusedChanges, type Room, type RoomHolder } from './room.ts'
 
 /** What `df` tells, in bytes. */
@@ -19,6 +20,7 @@ interface SpaceDeps {
   readonly intents: () => readonly Intent[]
   /** True while the local disk has no room but for sending what waits. */
   readonly isDiskShort: () => boolean
+  readonly disk: Pick<SharedRoom, 'make' | 'noteWritten'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -72,6 +74,16 @@ export class Space {
     else this.#groups.delete(group)
   }
 
+  /** Told by a group that programs wrote so many bytes more. */
+  wrote(bytes: number): void {
+    this.#deps.disk.noteWritten(bytes)
+  }
+
+  /** Gives up cached and deleted content, so that the local disk takes so many bytes; true when anything went. */
+  async makeDiskRoom(bytes: number): Promise<boolean> {
+    return this.#deps.disk.make(bytes)
+  }
+
   /** To be called when changes were refused, so that people are told for as long as it is so. */
   noteRefusal(refusing: Refusing): void {
     this.#refusing.add(refusing)
@@ -120,6 +132,12 @@ export class Space {
     throw new DriveError('no-space', 'The account has no room for this content.', {
       hint: 'Delete something from the account, or get more space.',
     })
+  }
+
+  /** Of the account in bytes, after asking for it when it was not told yet; undefined where that is not answered. */
+  async capacity(): Promise<number | undefined> {
+    if (this.#account === undefined) await this.ask()
+    return this.#account?.capacity
   }
 
   /** For `df`; undefined before the service has ever answered. */

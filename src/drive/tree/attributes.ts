@@ -1,13 +1,15 @@
+import type { KeptAttributes, SpecialKind } from '../../domain/attributes.ts'
 import type { NodeId } from '../../domain/ids.ts'
 
-/** What stat tells of a node. Sizes in bytes, times in milliseconds since the epoch. */
-export interface Attributes {
+/** What stat tells of a node. Sizes in bytes. */
+export interface Attributes extends KeptAttributes {
   readonly node: NodeId
-  readonly kind: 'file' | 'directory' | 'symlink'
+  readonly kind: 'file' | 'directory' | 'symlink' | SpecialKind
+  /** Of a device: its number. */
+  readonly device?: number | undefined
   readonly size: number
-  /** Permission bits only (0o7777). */
-  readonly mode: number
-  readonly mtimeMs: number
+  /** Of a directory: it and its name, and the directories in it; undefined where these are not at hand. */
+  readonly links?: number | undefined
   readonly atimeMs: number
   readonly ctimeMs: number
 }
@@ -16,11 +18,4 @@ export interface Attributes {
 export interface DirectoryEntry {
   readonly name: string
   readonly kind: Attributes['kind'] | undefined
-}
-
-/** Changes of attributes; what is absent stays as it is. */
-export interface AttributeChanges {
-  readonly mode?: number
-  readonly mtimeMs?: number
-  readonly atimeMs?: number
 }

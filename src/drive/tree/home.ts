@@ -1,5 +1,11 @@
 import type { NodeId } from '../../domain/ids.ts'
-import type { AttributeChanges, Attributes, DirectoryEntry } from './attributes.ts'
+import type {
+  AttributeChanges,
+  KeptAttributes,
+  Owner,
+  SpecialNode,
+} from '../../domain/attributes.ts'
+import type { Attributes, DirectoryEntry } from './attributes.ts'
 import type { OpenFile, OpenMode } from './open-file.ts'
 
 /** What opening takes. */
@@ -11,6 +17,9 @@ export interface OpenOptions extends OpenMode {
 
 /** How a file is opened that is made. A bridge that cannot tell leaves it out. */
 export type CreateOptions = Pick<OpenMode, 'append'>
+
+/** What something begins with that is made. */
+export type MadeAttributes = Pick<KeptAttributes, 'mode'> & Owner
 
 /** A file that was made and opened. */
 export interface Created {
@@ -33,9 +42,15 @@ export interface Home {
   truncate(node: NodeId, length: number): Promise<void>
   /** Without `.` and `..`. */
   readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]>
-  create(parent: NodeId, name: string, mode: number, options: CreateOptions): Promise<Created>
-  makeDirectory(parent: NodeId, name: string, mode: number): Promise<void>
-  makeSymlink(parent: NodeId, name: string, target: string): Promise<void>
+  create(
+    parent: NodeId,
+    name: string,
+    made: MadeAttributes,
+    options: CreateOptions,
+  ): Promise<Created>
+  makeDirectory(parent: NodeId, name: string, made: MadeAttributes): Promise<void>
+  makeSymlink(parent: NodeId, name: string, target: string, owner: Owner): Promise<void>
+  makeNode(parent: NodeId, name: string, made: MadeAttributes, special: SpecialNode): Promise<void>
   readSymlink(node: NodeId): Promise<string>
   open(node: NodeId, options: OpenOptions): Promise<OpenFile>
   /** Answers the node, which stays readable while it is open. */

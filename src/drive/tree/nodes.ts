@@ -51,8 +51,8 @@ export class FileNode {
   }
 
   /** True while it holds what no intent promises yet. */
-  get isDraft(): boolean {
-    return this.staged?.dirty === true
+  get hasUnpromised(): boolean {
+    return this.staged?.hasUnpromised === true
   }
 }
 
@@ -137,7 +137,7 @@ export class Nodes {
   forgetIfUnused(node: FileNode): void {
     if (node.handles.size > 0) return
     node.parting = 'no'
-    if (node.name !== undefined && (!node.isAside || node.isDraft)) return
+    if (node.name !== undefined && (!node.isAside || node.hasUnpromised)) return
     this.#unbind(node)
     node.name = undefined
     this.#byId.delete(node.id)

@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { Source } from './source.ts'
 import type { StagedFile } from './staged-file.ts'
 
@@ -20,6 +20,9 @@ export abstract class OpenFile {
   /** The kernel may take another version's size for the end of this file. */
   endIsUnsure = false
   readonly #clock: Clock
+  /** A write that failed before there was staged content that could note it. */
+  #unstaged:
+    { readonly position: number; readonly length: number; readonly error: unknown } | undefined
 
   constructor(clock: Clock, { writable, append = false }: OpenMode) {
     this.#clock = clock
@@ -54,7 +57,11 @@ export abstract class OpenFile {
     if (draft !== undefined) {
       const at = this.#placeIn(draft, position)
       if (draft.fits(Math.max(draft.size, at + bytes.length))) {
-        return this.#put(draft, bytes, at, position)
+        try {
+          return this.#put(draft, bytes, at, position)
+        } catch (error) {
+          if (!isDriveError(error, 'local-disk-full')) throw error
+        }
       }
     }
     return this.#writeSlowly(Buffer.from(bytes), position)
@@ -64,9 +71,11 @@ export abstract class OpenFile {
     return this.append && this.endIsUnsure ? size : position
   }
 
+  /** Makes what it can of the way free: content is copied, the account asked, and room made on a full disk. */
   async #writeSlowly(bytes: Uint8Array, position: number): Promise<number> {
+    let mayMakeRoom = true
     for (;;) {
-      const staged = await this.stage({ empty: false })
+      const staged = await this.#stageFor(position, bytes.length)
       const at = this.#placeIn(staged, position)
       try {
         await staged.check(Math.max(staged.size, at + bytes.length))
@@ -74,10 +83,33 @@ export abstract class OpenFile {
         throw staged.failed(at, bytes.length, error)
       }
       // While the room was asked for, the content may have been promised: then the next one is written.
-      if (this.isCurrent(staged)) {
+      if (!this.isCurrent(staged)) continue
+      try {
         return this.#put(staged, bytes, this.#placeIn(staged, position), position)
+      } catch (error) {
+        if (!isDriveError(error, 'local-disk-full') || !mayMakeRoom) throw error
+        if (!(await staged.room.makeDiskRoom(bytes.length))) throw error
+        mayMakeRoom = false
       }
     }
+  }
+
+  async #stageFor(position: number, length: number): Promise<StagedFile> {
+    try {
+      const staged = await this.stage({ empty: false })
+      const failed = this.#unstaged
+      this.#unstaged = undefined
+      if (failed !== undefined) staged.failed(failed.position, failed.length, failed.error)
+      return staged
+    } catch (error) {
+      this.#unstaged ??= { position, length, error }
+      throw error
+    }
+  }
+
+  /** A program that did not look at its write learns of the failure here. */
+  #refuseUnstaged(): void {
+    if (this.#unstaged !== undefined) throw this.#unstaged.error
   }
 
   #put(staged: StagedFile, bytes: Uint8Array, at: number, asked: number): number {
@@ -93,6 +125,7 @@ export abstract class OpenFile {
   async truncate(length: number): Promise<void> {
     for (;;) {
       const staged = await this.stage({ empty: length === 0 })
+      await staged.room.refuseBeyondLimit(length)
       await staged.check(length)
       await staged.prepareCut(length)
       if (this.isCurrent(staged)) {
@@ -104,10 +137,13 @@ export abstract class OpenFile {
 
   /** What each close of a descriptor does; others may go on with the same open file. */
   async flush(): Promise<void> {
-    if (this.writable) await this.keep({ closes: false })
+    if (!this.writable) return
+    this.#refuseUnstaged()
+    await this.keep({ closes: false })
   }
 
   async fsync(): Promise<void> {
+    this.#refuseUnstaged()
     await this.keep({ closes: true })
   }
 }

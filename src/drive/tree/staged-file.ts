@@ -10,12 +10,18 @@ import {
   writeSync,
 } from 'node:fs'
 import { promisify } from 'node:util'
+import { withChanges, type AttributeChanges, type KeptAttributes } from '../../domain/attributes.ts'
 import { fromFileSystem, localDiskFull } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { Base } from '../../intents/base.ts'
 import type { Room } from '../space/room.ts'
 import { copySource } from './copy-source.ts'
 import type { Source } from './source.ts'
+
+/** Without mtime or ctime these are the time of the last write. */
+export type GivenAttributes = Omit<KeptAttributes, 'mtimeMs'> & {
+  readonly mtimeMs?: number | undefined
+}
 
 const CHUNK = 1 << 20
 const datasync = promisify(fdatasync)
@@ -44,13 +50,12 @@ export class StagedFile implements Source {
   readonly path: string
   /** What it takes the place of, as it was when writing began. */
   base: Base
-  mode: number
-  /** Set by utimens; undefined means the time of the last write. */
-  mtimeMs: number | undefined
+  /** What was set of it: a write moves mtime and ctime. */
+  #given: GivenAttributes
   lastWriteMs: number
   description: string | undefined
   /** True while it holds what no intent promises yet. */
-  dirty = true
+  hasUnpromised = true
   /** What it takes of the account; it follows the length, and the owner gives it back. */
   readonly room: Room
   readonly #before: () => BytesBefore | undefined
@@ -70,7 +75,7 @@ export class StagedFile implements Source {
     draft: Draft,
     base: Base,
     settings: {
-      readonly mode: number
+      readonly attributes: GivenAttributes
       readonly nowMs: number
       readonly room: Room
       /** What has to be kept of the bytes that change; asked before each change. */
@@ -80,7 +85,7 @@ export class StagedFile implements Source {
     this.id = draft.id
     this.path = draft.path
     this.base = base
-    this.mode = settings.mode
+    this.#given = settings.attributes
     this.lastWriteMs = settings.nowMs
     this.room = settings.room
     this.#before = settings.before ?? (() => undefined)
@@ -96,7 +101,7 @@ export class StagedFile implements Source {
 
   /** True while it may be written in place: else a write goes to a copy of it. */
   get isDraft(): boolean {
-    return this.dirty && !this.#isFrozen
+    return this.hasUnpromised && !this.#isFrozen
   }
 
   /** Its content is being promised as it is now; `thaw` when that failed. */
@@ -212,11 +217,16 @@ export class StagedFile implements Source {
     this.#touched(nowMs)
   }
 
-  /** SHA-256 of the whole content, 64 hex digits; already at hand after sequential writing. */
+  /** SHA-256 of the whole content, 64 hex digits; undefined unless it is at hand, as after sequential writing. */
+  get knownSha256(): string | undefined {
+    const isKnown = this.#hash !== undefined && this.#hashed === this.#length
+    return isKnown ? this.#hash?.copy().digest('hex') : undefined
+  }
+
+  /** SHA-256 of the whole content, 64 hex digits. */
   async sha256(): Promise<string> {
-    if (this.#hash !== undefined && this.#hashed === this.#length) {
-      return this.#hash.copy().digest('hex')
-    }
+    const known = this.knownSha256
+    if (known !== undefined) return known
     const hash = createHash('sha256')
     const buffer = Buffer.allocUnsafe(CHUNK)
     for (let position = 0; ;) {
@@ -242,8 +252,23 @@ export class StagedFile implements Source {
     }
   }
 
-  get mtime(): number {
-    return this.mtimeMs ?? this.lastWriteMs
+  get times(): { readonly mtimeMs: number; readonly ctimeMs: number } {
+    const { mtimeMs = this.lastWriteMs, ctimeMs = this.lastWriteMs } = this.#given
+    return { mtimeMs, ctimeMs }
+  }
+
+  /** As they are now. */
+  get attributes(): KeptAttributes {
+    return { ...this.#given, ...this.times }
+  }
+
+  /** The attributes of a new file. */
+  begin(given: GivenAttributes): void {
+    this.#given = given
+  }
+
+  change(changes: AttributeChanges): void {
+    this.#given = withChanges(this.attributes, changes)
   }
 
   /** Counts a user (the node, a handle); the descriptor is closed when the last one is gone. */
@@ -270,8 +295,10 @@ export class StagedFile implements Source {
 
   #touched(nowMs: number): void {
     this.lastWriteMs = nowMs
-    this.mtimeMs = undefined
-    this.dirty = true
+    if (this.#given.mtimeMs !== undefined || this.#given.ctimeMs !== undefined) {
+      this.#given = { ...this.#given, mtimeMs: undefined, ctimeMs: undefined }
+    }
+    this.hasUnpromised = true
   }
 }
 

@@ -17,9 +17,10 @@ export interface ControlDirectoryDeps {
   /** What `status` and `status.json` say. */
   readonly status: { text(): string; json(): string }
   readonly clock: Clock
+  readonly trash: VirtualDirectory
 }
 
-/** `.bagfs`: `status`, `status.json`, and `outbox/` with the content of what waits or failed. */
+/** `.bagfs`: `status`, `status.json`, `outbox/` with the content of what waits or failed, and `trash/`. */
 export function controlDirectory(deps: ControlDirectoryDeps): VirtualDirectory {
   const now = (): number => deps.clock.now()
   return fixedDirectory(
@@ -27,6 +28,7 @@ export function controlDirectory(deps: ControlDirectoryDeps): VirtualDirectory {
       ['status', textFile(() => deps.status.text(), now)],
       ['status.json', textFile(() => deps.status.json(), now)],
       ['outbox', new OutboxDirectory(deps)],
+      ['trash', deps.trash],
     ]),
   )
 }

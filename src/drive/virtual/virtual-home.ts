@@ -120,6 +120,10 @@ export class VirtualHome implements Home {
     return refused()
   }
 
+  makeNode(): Promise<void> {
+    return refused()
+  }
+
   readSymlink(): Promise<string> {
     return Promise.reject(new DriveError('invalid', 'This is not a link.'))
   }

@@ -1,13 +1,14 @@
 import { DriveError } from '../../domain/errors.ts'
 import type { HandleId, NodeId } from '../../domain/ids.ts'
-import type { AttributeChanges } from '../../drive/tree/attributes.ts'
-import { isOwner } from '../owner.ts'
+import type { AttributeChanges } from '../../domain/attributes.ts'
+import { ownerChanges } from '../owner.ts'
 import { toStatFs } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { attributesAnswer, entryAnswer, lookUp, lookUpNow, onNode } from './entries.ts'
 import { readNames, type KernelRequest } from './request.ts'
 import { GETATTR_IN, SETATTR_IN, STATFS_OUT } from './structures.ts'
+import { toMilliseconds } from './wire-time.ts'
 
 /** Bits of a SETATTR: which of its fields count. */
 const MODE = 1 << 0
@@ -19,8 +20,7 @@ const MTIME = 1 << 5
 const HANDLE = 1 << 6
 const ATIME_NOW = 1 << 7
 const MTIME_NOW = 1 << 8
-
-const NS_PER_MS = 1_000_000
+const LOCK_OWNER = 1 << 9
 
 type SetAttr = ReturnType<typeof SETATTR_IN.decode>
 
@@ -69,16 +69,16 @@ async function setAttributes(
   const { valid, handle, size, uid, gid } = asked
   const has = (bit: number): boolean => (valid & bit) !== 0
   const owner = { ...(has(UID) ? { uid } : {}), ...(has(GID) ? { gid } : {}) }
-  if (!isOwner(owner, settings)) {
-    throw new DriveError('not-permitted', 'Everything in the drive belongs to one user.')
-  }
   if (has(SIZE)) {
     if (has(HANDLE)) await drive.truncateOpen(handle as HandleId, size)
     else await onNode(context, node, (now) => drive.truncate(now, size))
   }
   const changes = changesOf(asked, context.clock.now())
-  if (Object.keys(changes).length > 0) {
-    await onNode(context, node, (now) => drive.setAttributes(now, changes))
+  if ((valid & ~(SIZE | HANDLE | LOCK_OWNER)) !== 0) {
+    await onNode(context, node, async (now) => {
+      const before = await drive.getAttributes(now)
+      await drive.setAttributes(now, { ...changes, ...ownerChanges(owner, before, settings) })
+    })
   }
   return tellAttributes(context, node)
 }
@@ -87,7 +87,7 @@ function changesOf(asked: SetAttr, nowMs: number): AttributeChanges {
   const { valid, mode } = asked
   const has = (bit: number): boolean => (valid & bit) !== 0
   const time = (now: number, seconds: number, ns: number): number =>
-    has(now) ? nowMs : seconds * 1000 + Math.floor(ns / NS_PER_MS)
+    has(now) ? nowMs : toMilliseconds(seconds, ns)
   return {
     ...(has(MODE) ? { mode: mode & 0o7777 } : {}),
     ...(has(ATIME) ? { atimeMs: time(ATIME_NOW, asked.atime, asked.atimeNs) } : {}),

@@ -39,7 +39,7 @@ export class DeviceReader {
     return this.#ended.promise
   }
 
-  /** Goes on for whoever still asks, and keeps no process alive for it. */
+  /** Goes on for programs that still ask, and keeps this process alive no longer. */
   unref(): void {
     this.#socket.unref()
   }

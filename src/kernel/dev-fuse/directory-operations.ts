@@ -31,7 +31,10 @@ export function directoryOperations(context: SessionContext): Operations {
       directories.close(RELEASE_IN.decode(body).handle)
       return DONE
     },
-    FSYNCDIR: () => DONE,
+    FSYNCDIR: async () => {
+      await context.drive.fsyncDirectory()
+      return DONE
+    },
   }
 }
 

@@ -1,5 +1,5 @@
-import { constants as fsConstants } from 'node:fs'
 import type { Attributes } from '../../drive/tree/attributes.ts'
+import { TYPE_BITS } from '../stats.ts'
 import { DIRENT, ENTRY_OUT } from './structures.ts'
 
 const ALIGNMENT = 8
@@ -7,13 +7,6 @@ const ALIGNMENT = 8
 const TYPE_SHIFT = 12
 /** libfuse's own "unknown": programs take the number from stat. */
 const UNKNOWN_INODE = 0xffff_ffff
-
-const TYPES = {
-  file: fsConstants.S_IFREG >> TYPE_SHIFT,
-  directory: fsConstants.S_IFDIR >> TYPE_SHIFT,
-  symlink: fsConstants.S_IFLNK >> TYPE_SHIFT,
-  unknown: 0,
-}
 
 /** A name as the kernel gets it. */
 export interface PageEntry {
@@ -56,7 +49,7 @@ export class DirectoryPage {
     const padded = Math.ceil(length / ALIGNMENT) * ALIGNMENT
     if (this.#used + padded > this.#bytes.length) return false
     const at = this.#used + before
-    const type = TYPES[kind ?? 'unknown']
+    const type = kind === undefined ? 0 : TYPE_BITS[kind] >> TYPE_SHIFT
     DIRENT.encodeInto({ ino: inode, offset, nameLength, type }, this.#bytes, at)
     this.#bytes.write(name, at + DIRENT.size)
     this.#used += padded

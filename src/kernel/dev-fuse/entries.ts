@@ -2,48 +2,52 @@ import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { Attributes } from '../../drive/tree/attributes.ts'
 import type { BridgeSettings } from '../bridge.ts'
-import { toStat } from '../stats.ts'
+import { linksToTell, modeToTell } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { SessionContext } from './context.ts'
 import type { NamePlace } from './directory-ids.ts'
+import { nanosecondsOf, secondsOf, toMicroseconds } from './wire-time.ts'
 import { ATTR_OUT, ENTRY_OUT, type EntryValues } from './structures.ts'
 
 /** How long the kernel goes by names and attributes that it was told, in seconds: as long as libfuse has it. */
 const TRUSTED_S = 1
 /** Node ids are never given again. */
 const GENERATION = 0
-const NS_PER_MS = 1_000_000
+/** What stat counts blocks in. */
+const BLOCK_BYTES = 512
+const PREFERRED_BYTES = 4096
 
 /**
  * What a stat tells, field by field: a directory of thousands is told in a moment, and an object that is spread into
  * another one costs more than all else here.
  */
 function toWire(attributes: Attributes, settings: BridgeSettings): EntryValues {
-  const { mode, uid, gid, size, nlink, ino, blksize, blocks, atime, mtime, ctime } = toStat(
-    attributes,
-    settings,
-  )
+  const { node, size, uid, gid } = attributes
+  const atime = toMicroseconds(attributes.atimeMs)
+  const mtime = toMicroseconds(attributes.mtimeMs)
+  const ctime = toMicroseconds(attributes.ctimeMs)
   return {
-    node: attributes.node,
+    node,
     generation: GENERATION,
     entryValid: TRUSTED_S,
     attrValid: TRUSTED_S,
     entryValidNs: 0,
     attrValidNs: 0,
-    ino,
+    ino: node,
     size,
-    blocks,
-    atime: Math.floor(atime / 1000),
-    mtime: Math.floor(mtime / 1000),
-    ctime: Math.floor(ctime / 1000),
-    atimeNs: (atime % 1000) * NS_PER_MS,
-    mtimeNs: (mtime % 1000) * NS_PER_MS,
-    ctimeNs: (ctime % 1000) * NS_PER_MS,
-    mode,
-    nlink,
-    uid,
-    gid,
-    blksize,
+    blocks: Math.ceil(size / BLOCK_BYTES),
+    atime: secondsOf(atime),
+    mtime: secondsOf(mtime),
+    ctime: secondsOf(ctime),
+    atimeNs: nanosecondsOf(atime),
+    mtimeNs: nanosecondsOf(mtime),
+    ctimeNs: nanosecondsOf(ctime),
+    mode: modeToTell(attributes, settings),
+    nlink: linksToTell(attributes),
+    uid: uid ?? settings.uid,
+    gid: gid ?? settings.gid,
+    rdev: attributes.device ?? 0,
+    blksize: PREFERRED_BYTES,
   }
 }
 
@@ -144,7 +148,7 @@ export async function onNode<Result>(
   const { drive, handles, ids } = context
   const open = handles.of(node)
   const now = (open && drive.nodeOf(open)) ?? ids.inDrive(node)
-  return runOn(context, { node, now, isGone: () => true }, task)
+  return foundAgain(context, { node, now, isGone: () => true }, task)
 }
 
 /** The same for what asks for names in a directory: a name that is not there is `not-found` only where that is known. */
@@ -155,7 +159,7 @@ export async function inDirectory<Result>(
 ): Promise<Result> {
   const { drive, ids } = context
   const now = ids.inDrive(node)
-  return runOn(context, { node, now, isGone: () => !drive.knows(now) }, task)
+  return foundAgain(context, { node, now, isGone: () => !drive.knows(now) }, task)
 }
 
 interface Asked {
@@ -165,7 +169,8 @@ interface Asked {
   readonly isGone: () => boolean
 }
 
-async function runOn<Result>(
+/** Runs a task on a node; when the node is gone, once more on the directory that has its name now. */
+async function foundAgain<Result>(
   context: SessionContext,
   { node, now, isGone }: Asked,
   task: NodeTask<Result>,

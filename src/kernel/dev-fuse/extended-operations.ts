@@ -9,6 +9,9 @@ import { GETXATTR_IN, GETXATTR_OUT, SETXATTR_IN } from './structures.ts'
 
 const { errno } = constants
 
+/** XATTR_CREATE and XATTR_REPLACE. */
+const MUST: Readonly<Partial<Record<number, 'make' | 'replace'>>> = { 1: 'make', 2: 'replace' }
+
 export function extendedOperations(context: SessionContext): Operations {
   const { drive } = context
   return {
@@ -17,7 +20,7 @@ export function extendedOperations(context: SessionContext): Operations {
       const [name] = readTexts(body, GETXATTR_IN.size, 1)
       if (isOfTheSystem(name)) return { errno: errno.EOPNOTSUPP }
       const value = await onNode(context, node, (now) => drive.getExtended(now, name))
-      return fill(size, Buffer.from(value))
+      return fill(size, value)
     },
     LISTXATTR: async ({ node, body }) => {
       const { size } = GETXATTR_IN.decode(body)
@@ -25,20 +28,19 @@ export function extendedOperations(context: SessionContext): Operations {
       return fill(size, Buffer.from(names.map((name) => `${name}\0`).join('')))
     },
     SETXATTR: async ({ node, body }) => {
-      const { size } = SETXATTR_IN.decode(body)
+      const { size, flags } = SETXATTR_IN.decode(body)
       const [name] = readTexts(body, SETXATTR_IN.size, 1)
       const start = body.length - size
       if (start <= SETXATTR_IN.size) throw new MalformedMessage('The value is not all there.')
-      const text = body.toString('utf8', start)
-      await onNode(context, node, (now) => drive.setExtended(now, name, text))
+      const value = Buffer.from(body.subarray(start))
+      const must = MUST[flags]
+      const how = must === undefined ? {} : { must }
+      await onNode(context, node, (now) => drive.setExtended(now, name, value, how))
       return DONE
     },
     REMOVEXATTR: async ({ node, body }) => {
       const [name] = readTexts(body, 0, 1)
-      await onNode(context, node, async (now) => {
-        drive.getExtended(now, name)
-        await drive.setExtended(now, name, '')
-      })
+      await onNode(context, node, (now) => drive.removeExtended(now, name))
       return DONE
     },
   }

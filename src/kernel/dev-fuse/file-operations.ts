@@ -2,6 +2,7 @@ import { constants as fsConstants } from 'node:fs'
 import { DriveError } from '../../domain/errors.ts'
 import type { HandleId, NodeId } from '../../domain/ids.ts'
 import type { Attributes } from '../../drive/tree/attributes.ts'
+import { ownerOfMade } from '../owner.ts'
 import { flushFile } from '../flush-file.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
@@ -26,9 +27,11 @@ export function fileOperations(context: SessionContext): Operations {
     CREATE: (request) => create(context, request),
     READ: (request) => read(context, request),
     WRITE: (request) => write(context, request),
-    FLUSH: async ({ body }) => {
-      const { handle } = wire.FLUSH_IN.decode(body)
-      await flushFile({ drive, descriptors }, settings.mountpoint, { handle: handle as HandleId })
+    FLUSH: async ({ body, pid }) => {
+      const handle = wire.FLUSH_IN.decode(body).handle as HandleId
+      const opening = handles.openingOf(handle)
+      const shared = opening === undefined ? {} : { shared: { opening, closer: pid } }
+      await flushFile({ drive, descriptors }, settings.mountpoint, { handle, ...shared })
       return DONE
     },
     FSYNC: async ({ body }) => {
@@ -44,10 +47,14 @@ export function fileOperations(context: SessionContext): Operations {
   }
 }
 
-async function open(context: SessionContext, { node, body }: KernelRequest): Promise<KernelAnswer> {
+async function open(
+  context: SessionContext,
+  { node, body, pid }: KernelRequest,
+): Promise<KernelAnswer> {
   const { drive, lookups } = context
   const { flags } = wire.OPEN_IN.decode(body)
   const truncate = (flags & fsConstants.O_TRUNC) !== 0
+  const writer = (flags & ACCESS_MODE) === 0 ? {} : { writer: pid }
   const handle = await onNode(context, node, (now) =>
     drive.open(now, {
       writable: (flags & ACCESS_MODE) !== 0,
@@ -59,15 +66,15 @@ async function open(context: SessionContext, { node, body }: KernelRequest): Pro
   return orRelease(context, handle, async () => {
     if (!truncate) await tellOtherSize(context, node)
     const isMadeUp = drive.nodeOf(handle) === undefined
-    if (isMadeUp) return opened(context, node, handle, { flags: DIRECT_IO, entry: [] })
+    if (isMadeUp) return opened(context, node, handle, { flags: DIRECT_IO, ...writer })
     const isSame = lookups.isSameVersion(node, versionOf(await attributesOf(context, node)))
-    return opened(context, node, handle, { flags: isSame && !truncate ? KEEP_CACHE : 0, entry: [] })
+    return opened(context, node, handle, { flags: isSame && !truncate ? KEEP_CACHE : 0, ...writer })
   })
 }
 
 /**
  * The kernel cuts reads at the size it last heard: a new one must not be read by the old size. Once it has forgotten
- * its attributes it asks, so nobody waits until they have become too old.
+ * its attributes it asks, so no `open` waits until they have become too old.
  */
 async function tellOtherSize(
   { drive, notices, clock }: SessionContext,
@@ -96,7 +103,10 @@ async function create(context: SessionContext, request: KernelRequest): Promise<
     throw new DriveError('exists', 'There is something of this name.')
   }
   const { attributes, handle } = await inDirectory(context, node, (now) =>
-    drive.create(now, name, mode & 0o7777, { append: (flags & fsConstants.O_APPEND) !== 0 }),
+    drive.create(now, name, mode & 0o7777, {
+      append: (flags & fsConstants.O_APPEND) !== 0,
+      owner: ownerOfMade(request, settings),
+    }),
   )
   return orRelease(context, handle, async () => {
     const isToCut = (flags & fsConstants.O_TRUNC) !== 0 && attributes.size > 0
@@ -105,6 +115,7 @@ async function create(context: SessionContext, request: KernelRequest): Promise<
     const answer = opened(context, made.node, handle, {
       flags: drive.nodeOf(handle) === undefined ? DIRECT_IO : 0,
       entry: [encodeEntry(made, settings)],
+      writer: request.pid,
     })
     return {
       ...answer,
@@ -131,21 +142,32 @@ async function orRelease<Result>(
 }
 
 function opened(
-  { drive, log, handles }: SessionContext,
+  { drive, log, handles, descriptors }: SessionContext,
   node: NodeId,
   handle: HandleId,
-  { flags, entry }: { readonly flags: number; readonly entry: readonly Buffer[] },
+  {
+    flags,
+    entry = [],
+    writer,
+  }: {
+    readonly flags: number
+    readonly entry?: readonly Buffer[]
+    /** The process that opens it for writing. */
+    readonly writer?: number
+  },
 ) {
+  // Before the program has it, and can hand it to others.
+  const opening = writer === undefined ? undefined : descriptors.opened(writer)
   return {
     parts: [...entry, wire.OPEN_OUT.encode({ handle, flags })],
     onDelivered: () => {
-      handles.add(node, handle)
+      handles.add(node, handle, opening)
     },
     onLost: () => {
       drive.release(handle).catch((error: unknown) => {
         log.warn(
           { error: String(error) },
-          'A file that nobody waits for any more cannot be closed.',
+          'A file that no program waits for any more cannot be closed.',
         )
       })
     },

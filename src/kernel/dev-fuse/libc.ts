@@ -82,4 +82,4 @@ export async function loadLibc(): Promise<Libc> {
   }
 }
 
-type CFunction = (...values: readonly unknown[]) => number
+export type CFunction = (...values: readonly unknown[]) => number

@@ -1,6 +1,7 @@
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import { makeFile } from '../make-file.ts'
+import { ownerOfMade } from '../owner.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { entryAnswer, inDirectory, lookUp, lookUpNow } from './entries.ts'
@@ -38,7 +39,7 @@ export function nameOperations(context: SessionContext): Operations {
 }
 
 function makings(context: SessionContext): Operations {
-  const { drive } = context
+  const { drive, settings } = context
   const found = async (parent: NodeId, name: string): Promise<KernelAnswer> =>
     entryAnswer(context, await lookUp(context, parent, name), { parent, name })
   return {
@@ -46,21 +47,27 @@ function makings(context: SessionContext): Operations {
       const { node } = request
       const { mode } = MKDIR_IN.decode(request.body)
       const [name] = readNames(request, MKDIR_IN.size, 1)
-      await inDirectory(context, node, (now) => drive.makeDirectory(now, name, mode & 0o7777))
+      await inDirectory(context, node, (now) =>
+        drive.makeDirectory(now, name, mode & 0o7777, ownerOfMade(request, settings)),
+      )
       return found(node, name)
     },
     MKNOD: async (request) => {
       const { node } = request
-      const { mode } = MKNOD_IN.decode(request.body)
+      const { mode, device } = MKNOD_IN.decode(request.body)
       const [name] = readNames(request, MKNOD_IN.size, 1)
-      await inDirectory(context, node, (now) => makeFile(drive, now, name, mode))
+      await inDirectory(context, node, (now) =>
+        makeFile(drive, now, name, { mode, device, ...ownerOfMade(request, settings) }),
+      )
       return found(node, name)
     },
     SYMLINK: async (request) => {
       const { node } = request
       const [name] = readNames(request, 0, 1)
       const [, target] = readTexts(request.body, 0, 2)
-      await inDirectory(context, node, (now) => drive.makeSymlink(now, name, target))
+      await inDirectory(context, node, (now) =>
+        drive.makeSymlink(now, name, target, ownerOfMade(request, settings)),
+      )
       return found(node, name)
     },
   }

@@ -1,4 +1,5 @@
 import { INIT_IN, INIT_OUT } from './structures.ts'
+import { TIME_GRANULARITY_NS } from './wire-time.ts'
 
 const MAJOR = 7
 const OLDEST_MINOR = 31
@@ -42,7 +43,7 @@ export function negotiate(init: Buffer): Buffer | undefined {
     maxBackground: MAX_BACKGROUND,
     congestionThreshold: CONGESTION_THRESHOLD,
     maxWrite: MAX_TRANSFER_BYTES,
-    timeGranularityNs: 1,
+    timeGranularityNs: TIME_GRANULARITY_NS,
     maxPages: MAX_PAGES,
   })
 }

@@ -1,19 +1,28 @@
 import type { HandleId, NodeId } from '../../domain/ids.ts'
+import type { Opening } from '../open-descriptors.ts'
 
 /** Open files, by the node that the kernel knows them by, which stays when the drive has them in another folder. */
 export class OpenHandles {
   /** `remove` removes. */
   readonly #open = new Map<NodeId, Set<HandleId>>()
+  /** Of those that are open for writing; `remove` removes. */
+  readonly #openings = new Map<HandleId, Opening>()
   /** Where those were that lost their names; `remove` removes. */
   readonly #removedFrom = new Map<NodeId, NodeId>()
 
-  add(node: NodeId, handle: HandleId): void {
+  add(node: NodeId, handle: HandleId, opening?: Opening): void {
+    if (opening !== undefined) this.#openings.set(handle, opening)
     const handles = this.#open.get(node)
     if (handles === undefined) this.#open.set(node, new Set([handle]))
     else handles.add(handle)
   }
 
+  openingOf(handle: HandleId): Opening | undefined {
+    return this.#openings.get(handle)
+  }
+
   remove(node: NodeId, handle: HandleId): void {
+    this.#openings.delete(handle)
     const handles = this.#open.get(node)
     handles?.delete(handle)
     if (handles?.size !== 0) return

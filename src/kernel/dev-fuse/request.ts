@@ -14,6 +14,9 @@ export interface KernelRequest {
   readonly node: NodeId
   /** The thread that asks; 0 when it is in no namespace of ours. */
   readonly pid: number
+  /** Who asks. */
+  readonly uid: number
+  readonly gid: number
   /** What follows the header. It is the kernel's again once the operation has returned: what is kept is copied. */
   readonly body: Buffer
   /** A name in the directory `node` that the operation is about, once it has taken it from the body: for the log. */
@@ -27,7 +30,7 @@ export function uniqueOf(message: Buffer): bigint | undefined {
 
 /** Takes a message apart; throws `MalformedMessage`. */
 export function parseRequest(message: Buffer): KernelRequest {
-  const { length, opcode, node, pid } = IN_HEADER.decode(message)
+  const { length, opcode, node, pid, uid, gid } = IN_HEADER.decode(message)
   if (length !== message.length) {
     throw new MalformedMessage(`The message has ${message.length} bytes and says ${length}.`)
   }
@@ -36,6 +39,8 @@ export function parseRequest(message: Buffer): KernelRequest {
     unique: message.readBigUInt64LE(UNIQUE_AT),
     node: node as NodeId,
     pid,
+    uid,
+    gid,
     body: message.subarray(IN_HEADER.size),
     name: undefined,
   }

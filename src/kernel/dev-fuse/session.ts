@@ -25,6 +25,7 @@ import { parseRequest, uniqueOf, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
 import { BATCH_FORGET_IN, FORGET_IN, FORGET_ONE, INTERRUPT_IN } from './structures.ts'
 import { WaitingRequests } from './waiting-requests.ts'
+import { watchedOperations } from './watched-operations.ts'
 
 const { errno } = constants
 
@@ -52,9 +53,9 @@ export class Session {
   #isReady = false
 
   constructor(deps: SessionDeps, settings: BridgeSettings) {
-    const { drive, log, clock, channel } = deps
+    const { drive, log, clock, channel, watch } = deps
     this.#deps = deps
-    this.#operations = allOperations({
+    const operations = allOperations({
       drive,
       log,
       clock,
@@ -67,6 +68,7 @@ export class Session {
       buffers: new ReadBuffers(),
       descriptors: new OpenDescriptors({ clock }),
     })
+    this.#operations = watch === undefined ? operations : watchedOperations(operations, watch)
     this.#waiting = new WaitingRequests({
       clock,
       isToStop: deps.isToStop ?? isToStop,

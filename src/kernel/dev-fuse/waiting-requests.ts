@@ -9,7 +9,7 @@ type Waiting = Pick<KernelRequest, 'unique' | 'pid'>
 interface WaitingDeps {
   readonly clock: Clock
   readonly isToStop: (pid: number) => boolean
-  /** Called when nobody is left to hear the answer. */
+  /** Called when no program is left to hear the answer. */
   readonly onGivenUp: (unique: bigint) => void
 }
 

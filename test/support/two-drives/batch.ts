@@ -157,7 +157,10 @@ export class Batch {
   }
 
   /** All that was acknowledged is in the account, and both drives show what is in it and nothing else. */
-  async #check({ ledger, prefix }: Run): Promise<void> {
+  async #check(run: Run): Promise<void> {
+    const { ledger, prefix } = run
+    const lost = run.lostRestores()
+    if (lost.length > 0) throw new Finding(`Restored, and lost: ${lost.join(' ')}`)
     const missing = ledger.missing()
     if (missing.length > 0) {
       throw new Finding(`Acknowledged, and lost: ${missing.map(shortened).join(' ')}`)
@@ -187,7 +190,7 @@ export class Batch {
     }
   }
 
-  /** Whoever looks when the last listing is older than its time to live causes a request for one. */
+  /** A look when the last listing is older than its time to live causes a request for one. */
   async #requireListing({ who, ttlMs }: Machine): Promise<void> {
     const { listings } = this.#witness
     const looks = [

@@ -16,8 +16,8 @@ interface Looked {
 }
 
 /**
- * What programs were promised, and what they did away with. A token that was acknowledged, and not done away with by
- * an operation on a version that has it, has to be in the account in the end, and once it is there at each moment.
+ * What programs were promised, and what they did away with. A token that was acknowledged has to be in the account in
+ * the end, and once it is there at each moment. One that an operation on a version with it did away with need not.
  */
 export class Ledger {
   readonly #history: History
@@ -51,7 +51,7 @@ export class Ledger {
     return this.#away.has(token)
   }
 
-  /** Acknowledged, and not in the account although nobody did away with them. */
+  /** Acknowledged, and not in the account although no operation did away with them. */
   missing(): readonly string[] {
     this.#readListed()
     return [...this.#acknowledged].filter(

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { findRuntimeDir } from '../../../src/config/runtime-dir.ts'
-import { askStatus, askToSync } from '../../../src/control/client.ts'
+import { askStatus, askToRestore, askToSync, askTrash } from '../../../src/control/client.ts'
 import type { DriveStatus } from '../../../src/control/protocol.ts'
 import { DriveRegistry } from '../../../src/control/registry.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../fault-proxy.ts'
@@ -106,8 +106,8 @@ export class Machine {
   }
 
   /**
-   * Begins something for a while: `refuse` is of all uploads, as by a service that never takes them (what was refused
-   * is tried again after it), `slow` of all uploads, and `away` of the service, all for this drive only.
+   * Begins something for a while: For this drive only, `refuse` is of all uploads, as by a service that
+   * never takes them: what was refused is tried again after it. `slow` is of all uploads, `away` of the service.
    */
   trouble(what: 'refuse' | 'slow' | 'away', ms: number): void {
     const trouble = this.#trouble(what, ms)
@@ -123,6 +123,15 @@ export class Machine {
   /** Tries everything once that the service does not have. */
   async sync(): Promise<void> {
     await this.use(async () => askToSync(await this.#socketPath(), { onProgress: () => undefined }))
+  }
+
+  /** Puts back the file whose name begins so and that was deleted last; answers what it was called, if there is any. */
+  async restore(prefix: string, name: string): Promise<string | undefined> {
+    const socketPath = await this.#socketPath()
+    const items = await askTrash(socketPath)
+    const item = items.find((each) => each.name.startsWith(prefix) && !each.isFolder)
+    if (item !== undefined) await askToRestore(socketPath, item.bagId, { name, replace: false })
+    return item?.name
   }
 
   /** What the service does not have, or has not done. */

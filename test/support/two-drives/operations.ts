@@ -30,6 +30,7 @@ const change = fc.oneof(
   { weight: 6, arbitrary: fc.record({ op: fc.constant('let go' as const), who }) },
   { weight: 7, arbitrary: fc.record({ op: fc.constant('rename' as const), who, file, to: file }) },
   { weight: 4, arbitrary: fc.record({ op: fc.constant('remove' as const), who, file }) },
+  { weight: 3, arbitrary: fc.record({ op: fc.constant('restore' as const), who }) },
 )
 export type Change = typeof change extends fc.Arbitrary<infer One> ? One : never
 

@@ -62,6 +62,8 @@ export class Run {
   /** Names to which a program of each machine renamed: what they show may have been stored long before. */
   readonly #renamedTo: Record<Who, Set<string>> = { A: new Set(), B: new Set() }
   #tokens = 0
+  #restores = 0
+  readonly #restored: string[] = []
 
   constructor(deps: RunDeps, prefix: string) {
     this.prefix = prefix
@@ -170,9 +172,31 @@ export class Run {
         return this.#rename(machine, change.file, change.to)
       case 'remove':
         return this.#remove(machine, change.file)
+      case 'restore':
+        return this.#restore(machine)
       default:
         return this.#changeHeld(machine, change)
     }
+  }
+
+  /** Under a name that nothing else takes: it has to be there in the end. */
+  async #restore(machine: Machine): Promise<void> {
+    this.#restores += 1
+    const name = `${this.prefix}again-${this.#restores}`
+    try {
+      const was = await machine.restore(this.prefix, name)
+      if (was === undefined) return
+      this.#restored.push(name)
+      this.#say(machine.who, `restored ${was} as ${name}`)
+    } catch (error) {
+      this.#say(machine.who, `restore ${name}: ${String(error)}`)
+    }
+  }
+
+  /** Names of what was given back from a trash and is not in the account. */
+  lostRestores(): readonly string[] {
+    const living = this.#deps.witness.history.living(this.prefix)
+    return this.#restored.filter((name) => !living.some((life) => life.name === name))
   }
 
   async #changeHeld(

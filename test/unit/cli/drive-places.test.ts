@@ -3,7 +3,8 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { absoluteMountpoint, findDriveOf } from '../../../src/cli/drive-places.ts'
+import { absoluteMountpoint, findDriveOf, findPlaces } from '../../../src/cli/drive-places.ts'
+import { readEnvironment } from '../../../src/config/env.ts'
 import type { DriveStatus } from '../../../src/control/protocol.ts'
 import { DriveRegistry } from '../../../src/control/registry.ts'
 
@@ -39,15 +40,51 @@ test('the drive of a path is found while another one on this machine hangs', asy
   const hung = await listen('hung', () => undefined)
   const live = await listen('live', (mountpoint) => JSON.stringify(statusOf(mountpoint)))
   try {
-    const { drive, name } = await findDriveOf(join(directory, 'live', 'docs', 'a.txt'))
+    const { drive, names } = await findDriveOf(join(directory, 'live', 'docs', 'a.txt'))
     expect(drive.mountpoint).toBe(join(directory, 'live'))
-    expect(name).toBe('docs')
+    expect(names).toEqual(['docs', 'a.txt'])
   } finally {
     vi.unstubAllEnvs()
     for (const server of [hung, live]) {
       server.closeAllConnections()
       server.close()
     }
+  }
+})
+
+test('a path in no drive, or in one whose process has ended, is told with what to do', async () => {
+  vi.stubEnv('XDG_RUNTIME_DIR', directory)
+  try {
+    await expect(findDriveOf(join(directory, 'file'))).rejects.toMatchObject({
+      message: `${directory}/file is in no bagfs drive that is mounted.`,
+      facts: { hint: expect.stringContaining('bagfs mount') as unknown },
+    })
+    const mountpoint = join(directory, 'dead')
+    const socketPath = join(directory, 'dead.sock')
+    await new DriveRegistry(join(directory, 'bagfs')).add({ mountpoint, socketPath, pid: 1 })
+    // Nothing below its mountpoint is looked at: that would fail, or hang.
+    await expect(findDriveOf(join(mountpoint, 'docs/a.txt'))).rejects.toMatchObject({
+      message: `The process of the drive at ${mountpoint} has ended.`,
+      facts: { hint: `Mount it again: bagfs mount ${mountpoint}.` },
+    })
+  } finally {
+    vi.unstubAllEnvs()
+  }
+})
+
+test('what a drive that was killed has left is looked at, wherever its state directory is', async () => {
+  vi.stubEnv('XDG_RUNTIME_DIR', directory)
+  vi.stubEnv('XDG_STATE_HOME', join(directory, 'state'))
+  try {
+    const stateDir = join(directory, 'elsewhere', 'account')
+    const dead = { mountpoint: join(directory, 'dead'), socketPath: join(directory, 'dead.sock') }
+    await new DriveRegistry(join(directory, 'bagfs')).add({ ...dead, stateDir, pid: 1 })
+    const environment = readEnvironment({})
+    expect(await findPlaces(environment, {})).toEqual([{ kind: 'idle', stateDir }])
+    await mkdir(join(directory, 'other'))
+    expect(await findPlaces(environment, { stateDir: join(directory, 'other') })).toEqual([])
+  } finally {
+    vi.unstubAllEnvs()
   }
 })
 

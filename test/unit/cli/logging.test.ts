@@ -49,6 +49,20 @@ test('a line for people is one line with time, level, message and fields', () =>
   )
 })
 
+test('each line for the journal begins with its priority', () => {
+  for (const json of [true, false]) {
+    const { lines, log } = logged({ level: 'debug', json, forJournal: true })
+    log.debug({}, 'a')
+    log.info({}, 'b')
+    log.warn({}, 'c')
+    log.error({ error: new Error('with a stack') }, 'd')
+    const all = lines.join('').trimEnd().split('\n')
+    expect(all.slice(0, 3).map((line) => line.slice(0, 3))).toEqual(['<7>', '<6>', '<4>'])
+    expect(all.slice(3).every((line) => line.startsWith('<3>'))).toBe(true)
+    expect(all.length > 4).toBe(!json)
+  }
+})
+
 test('lines below the level are left out', () => {
   const { lines, log } = logged({ level: 'warn', json: false })
   log.info({}, 'quiet')

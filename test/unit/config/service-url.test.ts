@@ -1,10 +1,5 @@
 import { expect, test } from 'vitest'
-import {
-  chooseServiceUrl,
-  isLoopback,
-  isUnencrypted,
-  parseServiceUrl,
-} from '../../../src/config/service-url.ts'
+import { isLoopback, isUnencrypted, parseServiceUrl } from '../../../src/config/service-url.ts'
 
 test.each([
   ['https://example.org', 'https://example.org'],
@@ -33,14 +28,6 @@ test.each([
 ])('refuses what may hold a secret in %s and does not repeat it', (text) => {
   expect(() => parseServiceUrl(text)).toThrow(expect.objectContaining({ code: 'usage' }))
   expect(() => parseServiceUrl(text)).not.toThrow('secret')
-})
-
-test('the flag goes before the environment, and without both there is a usage error', () => {
-  expect(chooseServiceUrl('https://flag.example', 'https://env.example')).toBe(
-    'https://flag.example',
-  )
-  expect(chooseServiceUrl(undefined, 'https://env.example')).toBe('https://env.example')
-  expect(() => chooseServiceUrl(undefined)).toThrow(expect.objectContaining({ code: 'usage' }))
 })
 
 test('only plain http to another machine is unencrypted', () => {

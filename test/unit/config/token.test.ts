@@ -1,19 +1,15 @@
+import { execFileSync } from 'node:child_process'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { readToken } from '../../../src/config/token.ts'
+import { readTokenFile } from '../../../src/config/token.ts'
 
 let directory = ''
-let warnings: string[] = []
-const warn = (sentence: string): void => {
-  warnings.push(sentence)
-}
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'bagfs-token-'))
-  warnings = []
 })
 afterEach(() => rm(directory, { recursive: true }))
 
@@ -24,27 +20,35 @@ async function tokenFile(content: string, mode = 0o600): Promise<string> {
   return path
 }
 
-test('a token file goes before the environment, and white space around the token is ignored', async () => {
+test('white space around the token is ignored', async () => {
   const path = await tokenFile('  secret-from-file \n\n')
-  const sources = { tokenFile: path, environmentToken: 'from-environment' }
-  await expect(readToken(sources, warn)).resolves.toBe('secret-from-file')
-  expect(warnings).toEqual([])
-})
-
-test.each([0o640, 0o604])('a token file with mode %o gets a warning and is used', async (mode) => {
-  const path = await tokenFile('secret', mode)
-  await expect(readToken({ tokenFile: path }, warn)).resolves.toBe('secret')
-  expect(warnings).toEqual([expect.stringContaining('chmod 600')])
+  await expect(readTokenFile(path)).resolves.toBe('secret-from-file')
 })
 
 test.each([
-  [0o620, 'changed by'],
-  [0o602, 'changed by'],
-  [0o666, 'read and changed by'],
-])('a token file with mode %o that others can change gets a warning: %s', async (mode, words) => {
-  const path = await tokenFile('secret', mode)
-  await expect(readToken({ tokenFile: path }, warn)).resolves.toBe('secret')
-  expect(warnings).toEqual([expect.stringContaining(words)])
+  [0o640, 'be read by'],
+  [0o604, 'be read by'],
+  [0o620, 'be changed by'],
+  [0o602, 'be changed by'],
+  [0o666, 'be read and changed by'],
+])(
+  'a token file with mode %o is refused with the command that mends it: %s',
+  async (mode, words) => {
+    const path = await tokenFile('secret', mode)
+    await expect(readTokenFile(path)).rejects.toMatchObject({
+      code: 'usage',
+      message: expect.stringContaining(words) as string,
+      facts: { hint: expect.stringContaining(`chmod 600 ${path}`) as string },
+    })
+  },
+)
+
+test('a token that a shell hands over in a pipe is taken, whoever may open that', async () => {
+  const path = join(directory, 'pipe')
+  execFileSync('mkfifo', ['-m', '666', path])
+  const read = readTokenFile(path)
+  await writeFile(path, 'secret')
+  await expect(read).resolves.toBe('secret')
 })
 
 test.each([
@@ -54,31 +58,24 @@ test.each([
   'package.json/secret',
   's'.repeat(5_000),
 ])('a token in place of the path of its file is not repeated: %.40s', async (tokenFile) => {
-  const failure = (await readToken({ tokenFile }, warn).catch((error: unknown) => error)) as Error
+  const failure = (await readTokenFile(tokenFile).catch((error: unknown) => error)) as Error
   expect(failure).toMatchObject({ code: 'usage', message: 'The token file does not exist.' })
   expect(inspect(failure)).not.toContain(tokenFile)
-})
-
-test('without any token a usage error says where to get one', async () => {
-  await expect(readToken({}, warn)).rejects.toMatchObject({
-    code: 'usage',
-    facts: { hint: expect.stringContaining('dashboard') as string },
-  })
 })
 
 test.each(['', ' \n', 'two words', 'line\nline', 'ü'])(
   'a token file that holds %j is refused without its content in the message',
   async (content) => {
     const path = await tokenFile(content)
-    const failure = readToken({ tokenFile: path }, warn)
+    const failure = readTokenFile(path)
     await expect(failure).rejects.toMatchObject({ code: 'usage' })
     if (content.trim() !== '') await expect(failure).rejects.not.toThrow(content)
   },
 )
 
 test('a token file that does not exist or is huge is a usage error', async () => {
-  const missing = { tokenFile: join(directory, 'nowhere') }
-  await expect(readToken(missing, warn)).rejects.toMatchObject({ code: 'usage' })
-  const huge = { tokenFile: await tokenFile('x'.repeat(70_000)) }
-  await expect(readToken(huge, warn)).rejects.toMatchObject({ code: 'usage' })
+  const missing = join(directory, 'nowhere')
+  await expect(readTokenFile(missing)).rejects.toMatchObject({ code: 'usage' })
+  const huge = await tokenFile('x'.repeat(70_000))
+  await expect(readTokenFile(huge)).rejects.toMatchObject({ code: 'usage' })
 })

@@ -1,12 +1,13 @@
 import { readdirSync, statSync } from 'node:fs'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { fileNameOf, toBagId } from '../../../src/domain/ids.ts'
 import { ReadDispatcher } from '../../../src/content/read-dispatcher.ts'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, makeDir, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
+import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
@@ -27,7 +28,7 @@ describe('reading', () => {
     expect(service.requests).toEqual([])
     expect(reader.readNow(Buffer.alloc(10), 0)).toBeUndefined()
     expect((await readAll(reader)).equals(content)).toBe(true)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.isComplete(A)).toBe(true)
     })
     expect(facts.get(A)).toEqual({ length: 300_000, isCertain: true })
@@ -74,11 +75,30 @@ describe('reading', () => {
     service.contents.set(A, content)
     const reader = cache.open(A)
     await readAll(reader)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.isComplete(A)).toBe(true)
     })
     return { reader, content, now: () => reader.readNow(Buffer.alloc(100), 0) }
   }
+
+  it('tells how many reads it answered, and how many waited for the service', async () => {
+    const { cache, service } = await setUp()
+    service.contents.set(A, noiseOf(300_000))
+    const reader = cache.open(A)
+    expect(cache.stats()).toMatchObject({ hits: 0, misses: 0 })
+    await readAll(reader)
+    await eventually(() => {
+      expect(cache.isComplete(A)).toBe(true)
+    })
+    const { hits, misses } = cache.stats()
+    expect(misses).toBeGreaterThan(0)
+    expect(reader.readNow(Buffer.alloc(10), 0)).toBe(10)
+    expect(await readSome(reader, 0, 10)).toHaveLength(10)
+    expect(cache.stats()).toMatchObject({ hits: hits + 2, misses })
+    await cache.head(A, 10)
+    expect(cache.stats()).toMatchObject({ hits: hits + 2, misses })
+    reader.close()
+  })
 
   it('reads complete content at once, until the disk has shown that it takes long', async () => {
     const { reader, content, now } = await onDisk(8)
@@ -142,7 +162,7 @@ describe('reading', () => {
     expect(cache.lengthOf(A)).toBeUndefined()
     service.openGate()
     expect(await length).toBe(200_000)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.isComplete(A)).toBe(true)
     })
   })
@@ -168,7 +188,7 @@ describe('reading', () => {
       reader.close()
       reader.close()
     }
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(openFiles()).toBe(before)
     })
   })
@@ -275,7 +295,7 @@ describe('leaving early', () => {
     clock.advance(4999)
     expect(cache.stats().downloads).toHaveLength(1)
     clock.advance(1)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.stats().downloads).toEqual([])
       expect(service.requests[0]?.body?.destroyed).toBe(true)
     })
@@ -314,7 +334,7 @@ describe('leaving early', () => {
       contentType: 'application/octet-stream',
       fileName: `${A}.bin`,
     })
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(service.requests[0]?.body?.destroyed).toBe(true)
     })
     expect(clock.waiting).toBe(0)

@@ -1,11 +1,12 @@
 import { readdirSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
 import type { BagReader } from '../../../src/content/bag-reader.ts'
 import type { Fault, Setup } from './fake-downloads.ts'
+import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
@@ -71,7 +72,7 @@ describe('a body that is not as long as the listing says', () => {
       const head = await cache.head(A, 512)
       expect(Buffer.from(head.bytes)).toEqual(ERROR)
       expect(head.isSure).toBe(false)
-      await vi.waitFor(() => {
+      await eventually(() => {
         expect(cache.stats()).toMatchObject({ bags: 0, downloads: [] })
       })
     }
@@ -125,7 +126,7 @@ describe('a copy of content whose length nothing else tells', () => {
       else service.faults.push({}, {}, { content: noiseOf(SIZE) })
       await expect(cache.copyTo(A, target)).rejects.toMatchObject({ code: 'corrupt' })
       await expect(stat(target)).rejects.toMatchObject({ code: 'ENOENT' })
-      await vi.waitFor(() => {
+      await eventually(() => {
         expect(cache.isComplete(A)).toBe(false)
       })
       service.contents.set(A, noiseOf(SIZE))
@@ -190,7 +191,7 @@ describe('an answer of a type that errors have', () => {
     service.faults.push({ ...JSON_TYPE, length: false })
     const reader = cache.open(A)
     const all = readAll(reader)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(service.requests[0]?.sent).toBe(100_000)
     })
     expect(reader.readNow(Buffer.alloc(10), 0)).toBeUndefined()
@@ -266,7 +267,7 @@ describe('what takes the place of content that has not the listed size', () => {
     const reader = cache.open(A)
     service.closeGate(200_000)
     await readSome(reader, 0, 10)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(service.requests.at(-1)?.sent).toBe(200_000)
     })
     return reader
@@ -300,7 +301,7 @@ describe('what takes the place of content that has not the listed size', () => {
     service.faults.push({ cutAfter: 100_000 }, { etag: '"two"' })
     const reader = cache.open(A)
     await readSome(reader, 0, 10)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(log.lines.map(({ message }) => message).join()).toContain('starting over')
     })
     const later = cache.open(A)

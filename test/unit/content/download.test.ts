@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import { readFile } from 'node:fs/promises'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, readSome, setUp } from './fake-downloads.ts'
+import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
@@ -129,7 +130,7 @@ describe('a far seek', () => {
     expect((await readSome(reader, end - 1000, 2000)).equals(content.subarray(end - 1000))).toBe(
       true,
     )
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.stats().downloads).toEqual([])
     })
     expect(service.requests.map(({ start, sent }) => [start, sent])).toEqual([[end - 1000, 1000]])
@@ -167,7 +168,7 @@ describe('a far seek', () => {
     const first = cache.open(A)
     await readSome(first, 0, 1000)
     const far = readSome(first, 11 * MIB, 1000)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(service.requests).toHaveLength(2)
     })
     service.openGate()
@@ -185,7 +186,7 @@ describe('a far seek', () => {
     service.closeGate(0)
     const reader = cache.open(A)
     const reads = [0, 8, 16, 24, 32, 39].map((at) => readSome(reader, at * MIB, 1000))
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(service.requests).toHaveLength(3)
     })
     service.openGate()
@@ -202,7 +203,7 @@ describe('a reader that looks at the head of much', () => {
     service.contents.set(A, content)
     const reader = cache.open(A)
     await readSome(reader, 0, 1000)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.stats().downloads).toEqual([])
     })
     expect(service.requests[0]?.sent).toBeLessThan(40 * MIB)

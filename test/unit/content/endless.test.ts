@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
+import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
@@ -33,10 +34,10 @@ describe('content that does not fit', () => {
     service.contents.set(A, content)
     const reader = cache.open(A)
     await readSome(reader, 0, 1000)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.stats().bytes).toBeGreaterThanOrEqual(2 * MIB - CHUNK)
     })
-    await vi.waitFor(() => {
+    await eventually(() => {
       clock.advance(5000)
       expect(cache.stats().downloads).toEqual([])
     })
@@ -100,7 +101,7 @@ describe('a body without a length', () => {
     service.closeGate(299_000)
     const reader = cache.open(A, { listedLength: 300_000 })
     const length = reader.length()
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(service.requests[0]?.sent).toBe(299_000)
     })
     clock.advance(1000)
@@ -119,7 +120,7 @@ describe('a body without a length', () => {
     service.closeGate(200_000)
     const reader = cache.open(A, { listedLength: 100_000 })
     const length = reader.length()
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(service.requests[0]?.sent).toBe(200_000)
     })
     clock.advance(1000)
@@ -148,7 +149,7 @@ describe('a body that drips', () => {
       const answer = what === 'length' ? reader.length() : cache.head(A, 512)
       const ends = expect(answer).rejects.toMatchObject({ code: 'timed-out' })
       for (let waited = 0; waited < 30_000; waited += 1_000) {
-        await vi.waitFor(() => {
+        await eventually(() => {
           expect(service.requests.at(-1)?.sent).toBeGreaterThanOrEqual(100 + waited / 1_000)
         })
         service.openGate()

@@ -1,12 +1,25 @@
 import { readdirSync, statSync } from 'node:fs'
-import { chmod, cp, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  cp,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import fc from 'fast-check'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import type { BagCache } from '../../../src/content/bag-cache.ts'
+import { ifThere } from '../../../src/disk/if-there.ts'
 import type { BagId } from '../../../src/domain/ids.ts'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
+import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
@@ -17,20 +30,22 @@ const MIB = 1024 * 1024
 
 const pathOf = (dir: string, bag: BagId): string => join(dir, 'cache', 'v1', bag.slice(0, 2), bag)
 
-const openFiles = (): number => readdirSync('/proc/self/fd').length
+/** Whether this process has a descriptor of the content of `bag`. */
+async function isOpen(bag: BagId): Promise<boolean> {
+  const descriptors = await readdir('/proc/self/fd')
+  // The descriptor by which the directory was listed is closed by now.
+  const targets = descriptors.map((fd) => ifThere(readlink(`/proc/self/fd/${fd}`)))
+  return (await Promise.all(targets)).some((target) => target?.includes(bag))
+}
 
 /** Reads a bag to its end and closes it; resolves when it is idle. */
 async function visit(cache: BagCache, bag: BagId): Promise<void> {
-  const before = openFiles()
   const reader = cache.open(bag)
   await readAll(reader, MIB)
   reader.close()
-  await vi.waitFor(
-    () => {
-      expect(openFiles()).toBe(before)
-    },
-    { interval: 2 },
-  )
+  await eventually(async () => {
+    expect(await isOpen(bag)).toBe(false)
+  })
 }
 
 /** Bytes of all content files, as the disk has them. */
@@ -97,7 +112,7 @@ describe('the limit', () => {
       expect(bytes.equals(content)).toBe(true)
     }
     for (const reader of readers) reader.close()
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.stats()).toMatchObject({ bytes: 200_000, bags: 2 })
       expect(onDisk(dir)).toBe(200_000)
     })
@@ -112,7 +127,7 @@ describe('the limit', () => {
     expect((await readAll(reader)).equals(content)).toBe(true)
     reader.close()
     await visit(cache, B)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(onDisk(dir)).toBe(1000)
     })
     expect(cache.isComplete(A)).toBe(false)
@@ -128,7 +143,7 @@ describe('the limit', () => {
     await readSome(reader, 0, 300_000)
     reader.close()
     clock.advance(5000)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.stats()).toMatchObject({ bytes: 300_000, downloads: [] })
     })
     service.openGate()
@@ -180,7 +195,7 @@ describe('the limit', () => {
             service.contents.set(bag, noiseOf(sizes[index] ?? 0, index))
           }
           for (const { bag } of visits) await visit(cache, bags[bag] ?? A)
-          await vi.waitFor(() => {
+          await eventually(() => {
             expect(cache.stats().bytes).toBeLessThanOrEqual(200_000)
             expect(onDisk(dir)).toBe(cache.stats().bytes)
           })
@@ -240,7 +255,7 @@ describe('after a crash', () => {
     service.closeGate(40 * MIB)
     const reader = cache.open(A)
     for (let at = 0; at < 40 * MIB; at += 4 * MIB) await readSome(reader, at, 4 * MIB)
-    await vi.waitFor(() => stat(`${pathOf(dir, A)}.ranges`))
+    await eventually(() => stat(`${pathOf(dir, A)}.ranges`))
     // What a kill leaves: the files as they are, nothing written down for the occasion.
     await cp(join(dir, 'cache'), join(dir, 'killed'), { recursive: true })
     const next = await reopen({ dir: join(dir, 'killed') })

@@ -1,12 +1,13 @@
 import { readdirSync } from 'node:fs'
 import fc from 'fast-check'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import type { BagReader } from '../../../src/content/bag-reader.ts'
 import { isDriveError } from '../../../src/domain/errors.ts'
 import type { BagCache } from '../../../src/content/bag-cache.ts'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, setUp, sha256 } from './fake-downloads.ts'
 import type { Fault, Setup } from './fake-downloads.ts'
+import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
@@ -163,7 +164,7 @@ describe('any reads by any readers', () => {
       { numRuns: 60, endOnFailure: true },
     )
     expect(reads).toBeGreaterThan(200)
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(openFiles()).toBe(before)
     })
   }, 120_000)

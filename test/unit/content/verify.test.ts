@@ -1,11 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, expect, it, vi } from 'vitest'
+import { afterEach, expect, it } from 'vitest'
 import type { BagCache } from '../../../src/content/bag-cache.ts'
 import { verifyCache } from '../../../src/content/verify.ts'
 import type { BagId } from '../../../src/domain/ids.ts'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, setUp, sha256 } from './fake-downloads.ts'
+import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
@@ -18,7 +19,7 @@ async function fetchAll(cache: BagCache, ...bags: readonly BagId[]): Promise<voi
     const reader = cache.open(bag)
     await readAll(reader)
     reader.close()
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(cache.isComplete(bag)).toBe(true)
     })
   }

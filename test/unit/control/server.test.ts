@@ -1,6 +1,7 @@
+import { once } from 'node:events'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
-import { connect } from 'node:net'
+import { connect, createServer as listenRaw } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -9,14 +10,19 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { ControlActions } from '../../../src/control/actions.ts'
 import {
   askContent,
+  askMetrics,
   askOutbox,
   askStatus,
   askToClearCache,
+  askToExplain,
   askToLeave,
+  askToRefresh,
+  askToRestore,
   askToSync,
   askToVerify,
+  askToWarmUp,
 } from '../../../src/control/client.ts'
-import type { DriveStatus, WireItem } from '../../../src/control/protocol.ts'
+import type { DriveStatus, WireExplanation, WireItem } from '../../../src/control/protocol.ts'
 import { ControlServer } from '../../../src/control/server.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
@@ -60,12 +66,19 @@ async function serve(some: Partial<ControlActions>): Promise<void> {
   const actions: ControlActions = {
     leave: none,
     status: none,
+    explain: none,
+    warmUp: none,
+    refresh: none,
+    metrics: none,
     sync: none,
     retry: none,
     discard: none,
     openContent: none,
     verifyCache: none,
     clearCache: none,
+    trash: none,
+    restore: none,
+    emptyTrash: none,
     ...some,
   }
   server = await ControlServer.start({ actions, log: silentLogger }, { socketPath })
@@ -83,6 +96,23 @@ it('tells the status as it is, and nothing when the drive is dead', async () => 
   server = undefined
   expect(await askStatus(socketPath)).toBeUndefined()
   expect(await askToLeave(socketPath, { now: false, onProgress: () => undefined })).toBe('dead')
+})
+
+it('tells the figures as they are', async () => {
+  await serve({ metrics: () => Promise.resolve('bagfs_uploads 0\n') })
+  expect(await askMetrics(socketPath)).toBe('bagfs_uploads 0\n')
+})
+
+it('is told to have ended where it ends before it has answered', async () => {
+  const killed = listenRaw((socket) => socket.once('data', () => socket.destroy()))
+  killed.listen(socketPath)
+  await once(killed, 'listening')
+  try {
+    const asked = askToRestore(socketPath, 'a', { replace: false })
+    await expect(asked).rejects.toMatchObject({ code: 'unavailable' })
+  } finally {
+    killed.close()
+  }
 })
 
 it('passes names and ids on whatever they hold', async () => {
@@ -108,6 +138,63 @@ it('passes names and ids on whatever they hold', async () => {
   expect(await askOutbox(socketPath, 'retry', [name, 'x'])).toEqual(items)
   expect(asked).toEqual([name, undefined, [name, 'x']])
   expect(progress).toEqual([3, 3])
+})
+
+it('explains a path by its names, whatever they hold', async () => {
+  const told: WireExplanation = {
+    path: 'a',
+    what: 'file',
+    state: 'stored',
+    ...{ places: ['service'], changes: [...items], waitsFor: [], conflicts: [], leftOut: [] },
+    inTrash: [],
+  }
+  const asked: unknown[] = []
+  await serve({
+    explain: (names) => {
+      asked.push(names)
+      return Promise.resolve(told)
+    },
+  })
+  const names = ['a&name=b', '%20 ü☃\n', '']
+  expect(await askToExplain(socketPath, names)).toEqual(told)
+  expect(await askToExplain(socketPath, [])).toEqual(told)
+  expect(asked).toEqual([names, []])
+})
+
+it('tells how far a warm-up is, and ends it when who asked has gone', async () => {
+  const progress = { bags: 0, ofBags: 1, bytes: 5, ofBytes: 10 }
+  const done = { bags: 1, bytes: 10, failed: [{ name: 'b', reason: 'gone' }] }
+  let stopped: Promise<unknown> = Promise.resolve()
+  await serve({
+    refresh: () => Promise.resolve(3),
+    warmUp: async (names, { onProgress, signal }) => {
+      onProgress(progress)
+      if (names.includes('fast')) return done
+      stopped = new Promise((resolve) => {
+        signal.addEventListener('abort', resolve)
+      })
+      await stopped
+      return done
+    },
+  })
+  expect(await askToRefresh(socketPath)).toBe(3)
+  const told: unknown[] = []
+  const stop = new AbortController()
+  const options = (onProgress: (each: unknown) => void) => ({ onProgress, signal: stop.signal })
+  const onProgress = (each: unknown): void => {
+    told.push(each)
+  }
+  expect(await askToWarmUp(socketPath, ['fast'], options(onProgress))).toMatchObject(done)
+  expect(told).toEqual([progress])
+  const given = askToWarmUp(
+    socketPath,
+    ['slow'],
+    options(() => {
+      stop.abort(new DriveError('interrupted', 'by the test'))
+    }),
+  )
+  await expect(given).rejects.toMatchObject({ code: 'interrupted' })
+  await stopped
 })
 
 it('hands errors of the drive over as they are', async () => {
@@ -188,7 +275,7 @@ it('says that it does not know what a later version asks', async () => {
 
 it('breaks off, and does not answer, when something else goes wrong', async () => {
   await serve({ status: () => status, retry: () => Promise.reject(new Error('a bug')) })
-  await expect(askOutbox(socketPath, 'retry', [])).rejects.toMatchObject({ code: 'ECONNRESET' })
+  await expect(askOutbox(socketPath, 'retry', [])).rejects.toMatchObject({ code: 'unavailable' })
   expect(await askStatus(socketPath)).toEqual(status)
 })
 

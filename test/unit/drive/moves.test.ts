@@ -82,7 +82,7 @@ describe('a file that is written while it moves', () => {
       await expect(write()).rejects.toMatchObject({ code: 'local-io' })
       await expect(user.drive.truncateOpen(handle, 1)).rejects.toMatchObject({ code: 'local-io' })
       expect(await user.readAll(handle)).toBe('before')
-      await user.drive.flush(handle)
+      await expect(user.drive.flush(handle)).rejects.toMatchObject({ code: 'local-io' })
       await user.drive.release(handle)
       expect(await user.read(to)).toBe('before')
     },

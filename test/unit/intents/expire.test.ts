@@ -54,7 +54,7 @@ describe('a put whose bag is missing in a later listing', () => {
   const missing = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
     findMissing(from, intents).map(({ bagId }) => bagId)
   const goes = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
-    expireIntents(from, intents, LAG, new Set([bag(1)])).map(({ id }) => id)
+    expireIntents(from, intents, LAG, { gone: new Set([bag(1)]) }).map(({ id }) => id)
 
   test('is asked for, and goes when it is gone', () => {
     expect(missing(listing(101), one)).toEqual([bag(1)])

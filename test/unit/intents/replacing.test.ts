@@ -5,6 +5,7 @@ import { NOTHING, joined, type Base } from '../../../src/intents/base.ts'
 import { newDelete, newPut } from '../../../src/intents/builders.ts'
 import { IntentIndex } from '../../../src/intents/intent-index.ts'
 import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
+import { isNewTo, legacyOf } from '../../../src/intents/legacy.ts'
 import { covers, isUnsentDelete, withDeletes } from '../../../src/intents/replacing.ts'
 import {
   bagsToDelete,
@@ -168,13 +169,10 @@ class Model {
     const to = this.index.get(successor)
     if (to === undefined) return
     const given = put.bagId ?? (this.#lost.has(put.id) ? bagOf(put) : undefined)
-    const own = given === undefined ? [] : [given]
-    const left = put.replacedAreDeleted === true ? [] : put.replaces
-    const puts = put.supersedes.filter((id) => this.index.get(id) !== undefined)
-    const bags = [...left, ...own]
-    const deleted = (put.deleted ?? []).filter(({ bagId }) => bagId !== given)
-    const more = { puts, deleted, uploaded: [], after: [] }
-    this.index.set(inheriting(to, { bags, ...(given === undefined ? {} : { given }), ...more }))
+    const arrived = given === undefined ? put : { ...put, bagId: given }
+    const isListed = (bagId: BagId): boolean => this.service.has(bagId)
+    const legacy = legacyOf(this.index, arrived, to, { isListed, mayLag: false, receiving: [] })
+    if (isNewTo(to, legacy)) this.index.set(inheriting(to, legacy))
     this.index.delete(put.id)
   }
 

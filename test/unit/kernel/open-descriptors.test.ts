@@ -88,3 +88,51 @@ describe.each([
     expect(await (await makeLook())()).toBe(false)
   })
 })
+
+describe('an open file whose opening is known', () => {
+  /** Opens the file in the shell, with what was known before; answers a look that ends when the shell closes one. */
+  async function makeLook(): Promise<() => Promise<boolean>> {
+    await tell('true')
+    const descriptors = new OpenDescriptors({ clock: systemClock })
+    const mountpoint = await mountpointOf(directory)
+    const file = { mountpoint, path, inode: statSync(path).ino }
+    const pid = shell?.pid ?? 0
+    const opening = descriptors.opened(pid)
+    await tell(`exec 5>> ${path}`)
+    return () => descriptors.isHeldForWriting(file, { opening, closer: pid })
+  }
+
+  test('is held by the process that opened it', async () => {
+    expect(await (await makeLook())()).toBe(true)
+  })
+
+  test('is held by a process that was started since, also when the first one has closed it', async () => {
+    const look = await makeLook()
+    await tell('sleep 60 & exec 5>&-')
+    expect(await look()).toBe(true)
+    await tell('kill %1; wait 2> /dev/null')
+    expect(await look()).toBe(false)
+  })
+
+  test('is not looked for in processes that were there before', async () => {
+    const other = spawn('bash', ['-c', `exec 5>> ${path}; echo; read`], { stdio: 'pipe' })
+    try {
+      await once(other.stdout, 'data')
+      const look = await makeLook()
+      await tell('exec 5>&-')
+      expect(await look()).toBe(false)
+    } finally {
+      other.kill()
+      await once(other, 'exit')
+    }
+  })
+
+  test('is looked for everywhere when the process that opened it is not known', async () => {
+    const descriptors = new OpenDescriptors({ clock: systemClock })
+    await tell(`exec 5>> ${path}`)
+    const mountpoint = await mountpointOf(directory)
+    const file = { mountpoint, path, inode: statSync(path).ino }
+    const opening = descriptors.opened(0)
+    expect(await descriptors.isHeldForWriting(file, { opening, closer: 0 })).toBe(true)
+  })
+})

@@ -74,7 +74,7 @@ describe('the bags of the embedded service', () => {
     expect(await remove(service, id)).toBe(200)
     expect(await readdir(join(service.dataDir, 'bags'))).toEqual([id])
     expect(await remove(service, id, OTHER)).toBe(200)
-    expect(await filesUnder(service.dataDir)).toEqual(['lock'])
+    expect(await filesUnder(service.dataDir)).toEqual([])
     expect(await add(service, id)).toBe(404)
   })
 

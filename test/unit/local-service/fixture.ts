@@ -39,12 +39,13 @@ export async function makeTempDir(): Promise<string> {
   return path
 }
 
-/** Every file under a directory, as paths relative to it. */
+/** Every file under a data directory but those of its lock, as paths relative to it. */
 export async function filesUnder(path: string): Promise<string[]> {
   const entries = await readdir(path, { recursive: true, withFileTypes: true })
   return entries
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+    .filter((file) => !/^lock(\.db\/|$)/.test(file))
     .sort()
 }
 

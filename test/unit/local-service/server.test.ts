@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
-import { HostGuard } from '../../../src/local-service/host-guard.ts'
+import { HostGuard } from '../../../src/domain/host-guard.ts'
 import { startLocalService } from '../../../src/local-service/server.ts'
 import { makeTempDir, multipartBody, MULTIPART, startFixture, TOKEN } from './fixture.ts'
 

@@ -10,7 +10,7 @@ import type { Fixture } from './fixture.ts'
 const EMPTY_ZIP = Buffer.concat([Buffer.from('504b0506', 'hex'), Buffer.alloc(18)])
 
 async function storedFiles(service: Fixture): Promise<string[]> {
-  return (await filesUnder(service.dataDir)).filter((path) => path !== 'lock')
+  return filesUnder(service.dataDir)
 }
 
 describe('an uploaded file', () => {
@@ -109,7 +109,7 @@ describe('an uploaded file', () => {
     const service = await startFixture()
     await service.put('a', 'x')
     const paths = await filesUnder(service.dataDir)
-    expect(paths).toHaveLength(3)
+    expect(paths).toHaveLength(2)
     for (const path of paths) {
       expect((await stat(join(service.dataDir, path))).mode & 0o777).toBe(0o600)
     }

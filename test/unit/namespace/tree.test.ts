@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { encodeName } from '../../../src/domain/names.ts'
 import { fileNameOf, toBagId, type BagId } from '../../../src/domain/ids.ts'
+import { IntentIndex } from '../../../src/intents/intent-index.ts'
 import type { Intent } from '../../../src/intents/intent.ts'
+import { changeOfItsOwn } from '../../../src/intents/rules.ts'
 import type { BagRecord } from '../../../src/domain/record.ts'
 import type { Entry } from '../../../src/namespace/entry.ts'
 import { indexListing } from '../../../src/namespace/listing-index.ts'
@@ -393,4 +395,63 @@ test('a change touches its own names only, however many are listed', () => {
   expect(tree.get('file 7.txt')?.kind).toBe('pending')
   expect(tree.size).toBe(19_999)
   expect(reads).toBeLessThan(50)
+})
+
+function intentOf(draft: {
+  readonly number: number
+  readonly name: string
+  readonly phase: Intent['phase']
+  readonly replaces: readonly BagId[]
+  readonly supersedes: readonly number[]
+  readonly isPut: boolean
+  readonly bagId: BagId
+  readonly sentAtMs: number | undefined
+}): Intent {
+  const { number, name, phase, replaces, bagId, sentAtMs } = draft
+  const supersedes = draft.supersedes.filter((one) => one < number).map(intentId)
+  if (!draft.isPut) return remove(number, replaces, { name, phase, supersedes })
+  const stored = phase === 'confirmed' ? { bagId, confirmedAtMs: 1 } : {}
+  const sent = sentAtMs === undefined ? {} : { sentAtMs }
+  return put(number, name, { phase, replaces, supersedes, ...stored, ...sent })
+}
+
+test('a tree that follows changes is the one that is built of them', () => {
+  const change = fc.record({
+    number: fc.nat(5),
+    name: someName,
+    phase: fc.constantFrom('held', 'local', 'waiting', 'confirmed', 'gone'),
+    replaces: fc.array(someBag, { maxLength: 1 }),
+    supersedes: fc.array(fc.nat(5), { maxLength: 1 }),
+    isPut: fc.integer({ min: 0, max: 9 }).map((of) => of > 0),
+    keepsName: fc.boolean(),
+    bagId: someBag,
+    sentAtMs: fc.constantFrom(undefined, 1),
+  })
+  let followed = 0
+  fc.assert(
+    fc.property(fc.array(someRecord, { maxLength: 6 }), fc.array(change), (records, changes) => {
+      const all = new IntentIndex()
+      const build = (): Tree => treeOf(records, all.intents())
+      let tree = build()
+      for (const { number, phase, keepsName, ...given } of changes) {
+        const before = all.get(intentId(number))
+        const name = keepsName && before !== undefined ? before.name : given.name
+        if (phase === 'gone') all.delete(intentId(number))
+        else all.set(intentOf({ ...given, number, phase, name }))
+        const own = changeOfItsOwn(all, before, all.get(intentId(number)))
+        const isFollowed = own !== undefined && tree.follow(own.before, own.after)
+        if (isFollowed) followed += 1
+        const built = build()
+        if (!isFollowed) tree = built
+        expect(shownIn(tree)).toEqual(shownIn(built))
+        expect(tree.size).toBe(built.size)
+        for (const one of Array.from({ length: 10 }, (_, at) => bag(at))) {
+          expect(tree.usesOf(one)).toBe(built.usesOf(one))
+          expect(tree.shownAs(one) === undefined).toBe(built.shownAs(one) === undefined)
+        }
+      }
+    }),
+    { numRuns: 500 },
+  )
+  expect(followed).toBeGreaterThan(100)
 })

@@ -12,7 +12,7 @@ import { silentLogger } from '../../../src/domain/logger.ts'
 import { Listing } from '../../../src/namespace/listing.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
 import { Outbox } from '../../../src/outbox/outbox.ts'
-import type { FolderPort, UploaderSettings } from '../../../src/outbox/ports.ts'
+import type { FolderPort, TrashPort, UploaderSettings } from '../../../src/outbox/ports.ts'
 import type { StepListener } from '../../../src/outbox/steps.ts'
 import { Uploader } from '../../../src/outbox/uploader.ts'
 import { createHttpService } from '../../../src/service/http-service.ts'
@@ -33,6 +33,9 @@ const NO_FOLDERS: FolderPort = {
   pack: () => Promise.resolve(undefined),
   committed: () => Promise.resolve(false),
 }
+
+/** The trash has its own tests. */
+const NO_TRASH: TrashPort = { prepare: () => Promise.resolve(), keep: () => Promise.resolve() }
 
 /** What the uploader works with, all of it real, and a hand to give it work. */
 export interface Workshop {
@@ -76,6 +79,7 @@ async function open(
   options: Omit<WorkshopOptions, 'capacityBytes'>,
 ): Promise<Workshop> {
   const { onStep, folders = NO_FOLDERS, ...settings } = options
+  const { durable = SETTINGS.durable } = settings
   const base = { clock: systemClock, log: silentLogger }
   const steps = onStep === undefined ? {} : { onStep }
   const http = createHttpService(base, {
@@ -112,6 +116,7 @@ async function open(
       content,
       facts,
       folders,
+      trash: NO_TRASH,
       isShown,
       ...steps,
     },
@@ -135,7 +140,7 @@ async function open(
     uploader,
     listing,
     facts,
-    put: (name, text, more) => addPut(outbox, name, text, more),
+    put: (name, text, more) => addPut({ outbox, durable }, name, text, more),
     delete: (name, replaces, more) => addDelete(outbox, name, replaces, more),
     given: async (name, text) => {
       const bagId = toBagId(await service.upload(name, text))
@@ -151,7 +156,7 @@ async function open(
 }
 
 async function addPut(
-  outbox: Outbox,
+  { outbox, durable }: { readonly outbox: Outbox; readonly durable: boolean },
   name: string,
   text: string,
   more: Partial<PutIntent> = {},
@@ -171,7 +176,7 @@ async function addPut(
       content: { from: 'staged', length: Buffer.byteLength(text), sha256 },
       ...more,
     }),
-    { durable: false },
+    { durable },
   )
   return id
 }

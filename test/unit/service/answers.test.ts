@@ -13,7 +13,7 @@ const record = (over: object): unknown => ({
 const first = (over: object): unknown => parseListing([record(over)]).records[0]
 
 describe('a listing', () => {
-  it('keeps what interface.md names and ignores the rest', () => {
+  it('keeps what docs/SERVICE.md names and ignores the rest', () => {
     expect(first({ color: 'red' })).toEqual({
       bagId: 'b1',
       name: 'a.txt',

@@ -7,7 +7,7 @@ const bag = toBagId('b1')
 const account = { uid: 'u', space_left: 10, capacity: 20 }
 
 describe('the short calls', () => {
-  it('send what interface.md says, under the prefix of the URL', async () => {
+  it('send what docs/SERVICE.md says, under the prefix of the URL', async () => {
     const server = await scripted(({ path }, response) => {
       if (path.endsWith('/user')) json(response, account)
       else if (path.endsWith('/files_list')) json(response, [])

@@ -109,6 +109,7 @@ describe('a service that accepts and never answers', () => {
 describe('a limit', () => {
   const request: ExchangeRequest = {
     what: 'Looking',
+    endpoint: 'list',
     method: 'GET',
     path: '/',
     headers: {},

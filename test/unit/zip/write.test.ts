@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { access, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { createHash } from 'node:crypto'
@@ -12,8 +12,9 @@ import { readLinkTargets } from '../../../src/zip/links.ts'
 import { pack } from '../../../src/zip/pack.ts'
 import type { PlanItem } from '../../../src/zip/plan.ts'
 import { fileSource } from '../../../src/zip/source.ts'
-import { pathOf, walkTree } from '../../../src/zip/tree.ts'
+import { nodeAt, pathOf, walkTree } from '../../../src/zip/tree.ts'
 import { writeArchive } from '../../../src/zip/write.ts'
+import { OWN_COMMENT } from '../../../src/zip/zip-format.ts'
 import { noiseOf } from '../../support/seed.ts'
 import {
   archiverZip,
@@ -85,6 +86,51 @@ describe('writeArchive', () => {
       'src/link': ['-> ../empty', 0o777, -2000],
       nothing: ['', 0o644, MTIME_MS],
     })
+  })
+
+  const FULL = { mode: 0o6751, uid: 1001, gid: 2_000_000_000 } as const
+  const TIMES = { mtimeMs: -86_400_000.001, atimeMs: 1_000_123.456, ctimeMs: MTIME_MS + 0.007 }
+
+  it('keeps owners, all mode bits and all times, also of what is copied', async () => {
+    const dir = await tempDir()
+    const kept = { ...FULL, ...TIMES }
+    const half = { mode: 0o1777, gid: 7, mtimeMs: MTIME_MS }
+    const first = await openBytes(
+      await zipOf(dir, [
+        { ...directoryItem('d'), ...kept },
+        { ...(await fileItem(dir, 'd/file', 'content')), ...kept },
+        { ...directoryItem('half'), ...half },
+      ]),
+    )
+    expect(nodeAt(first.root, 'd')).toMatchObject(kept)
+    expect(nodeAt(first.root, 'd/file')).toMatchObject(kept)
+    expect(nodeAt(first.root, 'half')).toMatchObject(half)
+    expect(nodeAt(first.root, 'half')?.uid).toBeUndefined()
+    const content = { from: 'archive', archive: first, node: leafAt(first, 'd/file') } as const
+    const copy = await zipOf(dir, [{ path: 'copy', type: 'file', ...kept, content }], 'copy.zip')
+    expect(nodeAt((await openBytes(copy)).root, 'copy')).toMatchObject(kept)
+  })
+
+  it('takes neither owners nor set-user-ID from a zip that is not of this program', async () => {
+    const dir = await tempDir()
+    const item = { ...(await fileItem(dir, 'file', 'content')), ...FULL, ...TIMES }
+    const zip = await zipOf(dir, [item])
+    const foreign = zip.subarray(0, zip.length - OWN_COMMENT.length)
+    foreign.writeUInt16LE(0, foreign.length - 2)
+    const { uid, gid, mode, mtimeMs, ctimeMs } = leafAt(await openBytes(foreign), 'file')
+    expect({ uid, gid, mode, mtimeMs, ctimeMs }).toEqual({
+      ...{ uid: undefined, gid: undefined, ctimeMs: undefined },
+      mode: 0o751,
+      mtimeMs: TIMES.mtimeMs,
+    })
+  })
+
+  it.runIf(process.getuid?.() === 0)('is unpacked with its owners by unzip -X', async () => {
+    const dir = await tempDir()
+    const item = { ...(await fileItem(dir, 'file', 'content')), uid: 1001, gid: 1002 }
+    await writeArchive([item], join(dir, 'out.zip'))
+    await run('unzip', ['-X', join(dir, 'out.zip'), '-d', join(dir, 'out')])
+    expect(await stat(join(dir, 'out', 'file'))).toMatchObject({ uid: 1001, gid: 1002 })
   })
 
   it('tells the true length, SHA-256 and number of entries', async () => {

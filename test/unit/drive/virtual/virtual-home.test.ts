@@ -123,7 +123,7 @@ describe('a made-up tree', () => {
     const { node } = await tree.lookup(tree.top, 'file')
     const opened = await tree.open(node, { writable: true, truncate: false })
     await expect(opened.write(Buffer.from('x'), 0)).rejects.toMatchObject(refused)
-    await opened.flush()
+    await expect(opened.flush()).rejects.toMatchObject(refused)
     await opened.close()
   })
 })

@@ -10,7 +10,7 @@ import { DriveError } from '../domain/errors.ts'
 export class HostGuard {
   readonly #names: ReadonlySet<string>
 
-  /** `host` is what the service listens on; where others can reach it, it goes by the machine's name, too. */
+  /** `host` is what the server listens on; where others can reach it, it goes by the machine's name, too. */
   constructor(host: string) {
     const isLocal = /^(?:localhost$|127\.|::1$)/.test(host)
     const machine = isLocal ? [] : [hostname(), `${hostname()}.local`]

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { TokenFile } from '../../../src/mount/token-file.ts'
+import { TokenRenewal } from '../../../src/mount/token-renewal.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { recordingLog, type LogLine } from '../service/harness.ts'
 
@@ -20,8 +20,8 @@ afterEach(() => rm(directory, { recursive: true }))
 function watch({ uid }: { readonly uid?: string } = { uid: 'me' }) {
   const log = recordingLog()
   const heard: string[] = []
-  const tokens = new TokenFile({
-    path,
+  const tokens = new TokenRenewal({
+    place: { kind: 'file', path },
     log,
     uid: () => uid,
     uidOf: (token) => {

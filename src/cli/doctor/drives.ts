@@ -1,0 +1,88 @@
+import { findRuntimeDir } from '../../config/runtime-dir.ts'
+import type { DriveStatus } from '../../control/protocol.ts'
+import { DriveRegistry, type RunningDrive } from '../../control/registry.ts'
+import { listMounts } from '../../disk/find-mount.ts'
+import { ifThere } from '../../disk/if-there.ts'
+import { DRIVE_TYPE } from '../mountpoint.ts'
+import { findRemains, isOwing } from '../dead-drives.ts'
+import { findDrives } from '../drive-places.ts'
+import { probePath } from '../probe-path.ts'
+import { runCheck, type Check, type Finding } from './check.ts'
+
+const PROBE_TIMEOUT_MS = 5_000
+
+export interface DriveChecks {
+  readonly checks: readonly Check[]
+  /** Of drives that answer. */
+  readonly statuses: readonly DriveStatus[]
+}
+
+/** The drives of this user: those that run, and what is left of those that were killed. */
+export async function checkDrives(): Promise<DriveChecks> {
+  const registry = new DriveRegistry(findRuntimeDir())
+  const known = await registry.list()
+  const statuses: DriveStatus[] = []
+  const ofKnown = known.map((drive) =>
+    checkDrive(drive.mountpoint, async () => {
+      const { live, dead } = await findDrives(drive.mountpoint)
+      statuses.push(...live.map(({ status }) => status))
+      const [gone] = dead
+      return gone === undefined ? 'it answers' : describeGone(registry, gone)
+    }),
+  )
+  const strays = await strayMounts(known)
+  const ofStrays = strays.map((mountpoint) =>
+    checkDrive(mountpoint, () => describeStray(mountpoint)),
+  )
+  const checks = await Promise.all([...ofKnown, ...ofStrays])
+  const nothing: Check = { name: 'drive', state: 'ok', says: 'none is mounted' }
+  return { checks: checks.length === 0 ? [nothing] : checks, statuses }
+}
+
+async function checkDrive(mountpoint: string, look: () => Promise<Finding>): Promise<Check> {
+  const check = await runCheck('drive', look)
+  return { ...check, says: `${mountpoint}: ${check.says}` }
+}
+
+async function describeGone(registry: DriveRegistry, drive: RunningDrive): Promise<Finding> {
+  const { mountpoint } = drive
+  const [remains] = await findRemains([drive])
+  if (remains === undefined) {
+    return {
+      state: 'warning',
+      says: 'its process was killed and has left its socket; nothing of it waits.',
+      mend: `rm -f ${registry.pathOf(mountpoint)} ${drive.socketPath}`,
+    }
+  }
+  const waits = isOwing(remains) ? ', and changes wait in it' : ''
+  const unmount = remains.isMounted ? `bagfs umount ${mountpoint}, then mount it again` : ''
+  return {
+    state: 'failure',
+    says: `its process ended without leaving${waits}.`,
+    mend: unmount === '' ? 'Mount the account again, which sends them.' : unmount,
+  }
+}
+
+/** Mounts of this user that no running or killed drive is known for. */
+async function strayMounts(known: readonly RunningDrive[]): Promise<readonly string[]> {
+  const places = new Set(known.map(({ mountpoint }) => mountpoint))
+  const me = process.getuid?.() ?? 0
+  return ((await ifThere(listMounts())) ?? [])
+    .filter(
+      ({ type, uid, mountpoint }) => type === DRIVE_TYPE && uid === me && !places.has(mountpoint),
+    )
+    .map(({ mountpoint }) => mountpoint)
+}
+
+async function describeStray(mountpoint: string): Promise<Finding> {
+  const probe = await probePath(mountpoint, PROBE_TIMEOUT_MS)
+  if (probe.is === 'directory') return 'it works; it was mounted with another XDG_RUNTIME_DIR'
+  return {
+    state: 'failure',
+    says:
+      probe.is === 'silent'
+        ? 'the mount does not answer.'
+        : 'a dead mount: the process that answered for it is gone.',
+    mend: `bagfs umount --now ${mountpoint}`,
+  }
+}

@@ -1,0 +1,61 @@
+import { access, readlink } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Command } from '@commander-js/extra-typings'
+import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
+import { ifThere } from '../disk/if-there.ts'
+import { systemClock } from '../domain/clock.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { CommandContext } from './context.ts'
+import { knownStateDirs } from './drive-dirs.ts'
+import { absoluteMountpoint, findOneDrive } from './drive-places.ts'
+import { mountLogPath } from './mount-log.ts'
+import { readLog } from './read-log.ts'
+
+const LOOK_EVERY_MS = 250
+
+/** Adds `bagfs log`. */
+export function addLog(program: Command, { output, environment }: CommandContext): void {
+  program
+    .command('log')
+    .description('print the log of a drive that runs in the background, or ran')
+    .argument('[mountpoint]', 'of the drive (default: the only one that is mounted)')
+    .option('-f, --follow', 'go on with what is added, until Ctrl-C')
+    .option('--state-dir <dir>', 'the state directory that it was mounted with')
+    .action(async (given, { follow = false, stateDir }) => {
+      const mountpoint =
+        given === undefined
+          ? (await findOneDrive(undefined)).mountpoint
+          : await absoluteMountpoint(given)
+      const roots = stateDir === undefined ? await knownStateDirs(environment) : [resolve(stateDir)]
+      const path = await findLog(mountpoint, roots)
+      const pause = (): Promise<void> => systemClock.sleep(LOOK_EVERY_MS)
+      await output.pipe(readLog(path, follow ? pause : undefined))
+    })
+}
+
+/** A drive that hangs is not asked: its log may tell why. */
+async function findLog(mountpoint: string, roots: readonly string[]): Promise<string> {
+  const known = await new DriveRegistry(findRuntimeDir()).find(mountpoint)
+  const own = known?.stateDir === undefined ? [] : [dirname(known.stateDir)]
+  const places = [...own, ...roots].map((root) => mountLogPath(root, mountpoint))
+  const target = known === undefined ? undefined : await stderrOf(known)
+  // An earlier mount may have left a log that is not of this process.
+  const possible = target === undefined ? places : places.filter((path) => path === target)
+  for (const path of possible) {
+    if ((await ifThere(access(path).then(() => true))) === true) return path
+  }
+  if (target === undefined) {
+    throw new DriveError('not-found', `There is no log of a drive at ${mountpoint}.`, {
+      hint: 'Only drives in the background have one; --state-dir names another place of logs.',
+    })
+  }
+  throw new DriveError('not-found', `The drive at ${mountpoint} has no log of its own.`, {
+    hint: 'It runs in the foreground: look where it was started. What systemd started is in journalctl.',
+  })
+}
+
+/** Where its process logs to; undefined when that has ended. */
+function stderrOf({ pid }: RunningDrive): Promise<string | undefined> {
+  return ifThere(readlink(`/proc/${pid}/fd/2`))
+}

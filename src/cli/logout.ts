@@ -1,0 +1,83 @@
+import type { Command } from '@commander-js/extra-typings'
+import { optionName } from '../config/options.ts'
+import { DriveError } from '../domain/errors.ts'
+import { changeProfiles, readProfiles } from '../profiles/config-file.ts'
+import {
+  findDefaultProfile,
+  requireProfile,
+  tokenPlaceOf,
+  type Profile,
+  type Profiles,
+} from '../profiles/profile.ts'
+import { describeTokenPlace, forgetToken, isOwnTokenFile } from '../profiles/tokens.ts'
+import type { CommandContext } from './context.ts'
+import type { Output } from './output.ts'
+import { describeUse, findUse } from './profile-use.ts'
+
+/** Adds `bagfs logout`. */
+export function addLogout(program: Command, context: CommandContext): void {
+  program
+    .command('logout')
+    .description('forget an account and its token; the files of the account stay at the service')
+    .argument('[profile]', 'name of the account (default: the default one)')
+    .option('--force', 'also while a drive is mounted or changes wait, which stay on this machine')
+    .action(async (name, { force = false }) => {
+      const profiles = await readProfiles()
+      const profile = name === undefined ? theDefault(profiles) : requireProfile(profiles, name)
+      const use = await findUse(context.environment, profile)
+      const words = describeUse(use)
+      if (words !== '' && !force) throw inUse(profile, words)
+      await logOut(context.output, profiles, profile)
+      if (words !== '') context.output.note([words, ...use.keptIn.map(keptNote)].join(' '))
+    })
+}
+
+function theDefault(profiles: Profiles): Profile {
+  const found = findDefaultProfile(profiles)
+  if (found !== undefined) return found
+  const names = profiles.all.map(({ name }) => name).join(', ')
+  throw new DriveError('usage', names === '' ? 'No account is logged in.' : 'Which account?', {
+    ...(names === '' ? {} : { hint: `Name one of ${names}.` }),
+  })
+}
+
+function keptNote(stateDir: string): string {
+  return `They are kept in ${stateDir}.`
+}
+
+function inUse({ name }: Profile, use: string): DriveError {
+  return new DriveError('busy', `Profile ${name} is in use. ${use}`, {
+    hint: 'bagfs umount waits until all is stored; bagfs outbox tells what waits. With --force it stays on this machine until the same account is mounted again.',
+  })
+}
+
+async function logOut(output: Output, profiles: Profiles, profile: Profile): Promise<void> {
+  const { name, options } = profile
+  // First, so that a profile is never left without what it says of its token.
+  const place = tokenPlaceOf(profile, profiles.path)
+  if (place !== undefined && !(await forgetToken(place))) {
+    throw new DriveError(
+      'local-io',
+      `The token of ${name} could not be taken out of the keyring.`,
+      {
+        hint: 'Unlock the keyring, then try again.',
+      },
+    )
+  }
+  await changeProfiles((config) => {
+    config.removeProfile(name)
+  })
+  output.note(`Logged out of ${name}.`)
+  if (place?.kind === 'file' && !isOwnTokenFile(place.path)) {
+    output.note(`The token is still in ${describeTokenPlace(place)}.`)
+  }
+  const own = [...options].filter(([key]) => !['url', 'local', 'tokenFile'].includes(key))
+  if (own.length > 0) {
+    const gone = own.map(([key, { text }]) => `${optionName(key)}: ${text}`).join(', ')
+    output.note(`With it went from ${profiles.path}: ${gone}`)
+  }
+  const left = profiles.all.filter((each) => each !== profile).map((each) => each.name)
+  if (profiles.defaultName === name && left.length > 1) {
+    output.note(`No profile is the default now: bagfs profiles --default ${left.join('|')}`)
+  }
+}

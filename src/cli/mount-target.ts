@@ -1,0 +1,16 @@
+import { DriveError } from '../domain/errors.ts'
+import { isProfileName } from '../profiles/profile.ts'
+
+/** `work:drive` is the directory drive for the account work; `./work:drive` is a directory of this name. */
+export function parseTarget(target: string): {
+  readonly mountpoint: string
+  readonly profile?: string
+} {
+  const [before = '', ...rest] = target.split(':')
+  if (rest.length === 0 || !isProfileName(before)) return { mountpoint: target }
+  const mountpoint = rest.join(':')
+  if (mountpoint !== '') return { profile: before, mountpoint }
+  throw new DriveError('usage', `Where? ${target} names a profile and no directory.`, {
+    hint: `Name an empty directory after it, such as ${target}drive.`,
+  })
+}

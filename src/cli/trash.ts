@@ -1,0 +1,147 @@
+import type { Command } from '@commander-js/extra-typings'
+import type { Environment } from '../config/env.ts'
+import { formatSize } from '../config/sizes.ts'
+import type { WireTrashItem } from '../control/protocol.ts'
+import { DriveError } from '../domain/errors.ts'
+import { findItem, nameItems, notInTrash } from '../trash/item-names.ts'
+import { shortIdOf } from '../trash/item.ts'
+import type { CommandContext } from './context.ts'
+import {
+  findPlaces,
+  mountpointOption,
+  stateDirOption,
+  titleOf,
+  type DrivePlace,
+  type PlaceFlags,
+} from './drive-places.ts'
+import { createStderrLogger } from './logging.ts'
+import type { Output } from './output.ts'
+import { trashOf } from './trash-access.ts'
+
+interface TrashFlags extends PlaceFlags {
+  readonly as?: string
+  readonly replace?: boolean
+  readonly json?: boolean
+}
+
+const VERBS = ['list', 'restore', 'empty'] as const
+
+/** Adds `bagfs trash`. */
+export function addTrash(program: Command, context: CommandContext): void {
+  program
+    .command('trash')
+    .description('list, restore or remove for good what was deleted or replaced')
+    .argument('[what]', `${VERBS.join(', ')} (default: list)`)
+    .argument(
+      '[item...]',
+      'names or ids; of several with one name the newest (empty without any: all)',
+    )
+    .addOption(mountpointOption())
+    .addOption(stateDirOption())
+    .option('--as <name>', 'restore under another name')
+    .option('--replace', 'restore in the place of what has the name, which goes to the trash')
+    .option('--json', 'print the list as JSON')
+    .action(async (what = 'list', items, flags) => {
+      const verb = VERBS.find((each) => each === what)
+      if (verb === undefined) {
+        throw new DriveError('usage', `"${what}" is none of ${VERBS.join(', ')}.`)
+      }
+      await new TrashCommand(context, flags).run(verb, items)
+    })
+}
+
+/** What one account has in its trash. */
+interface PlaceTrash {
+  readonly place: DrivePlace
+  readonly items: readonly WireTrashItem[]
+}
+
+class TrashCommand {
+  readonly #output: Output
+  readonly #flags: TrashFlags
+  readonly #environment: Environment
+
+  constructor({ output, environment }: CommandContext, flags: TrashFlags) {
+    this.#output = output
+    this.#environment = environment
+    this.#flags = flags
+  }
+
+  async run(verb: (typeof VERBS)[number], wanted: readonly string[]): Promise<void> {
+    const places: PlaceTrash[] = []
+    for (const place of await findPlaces(this.#environment, this.#flags)) {
+      places.push({ place, items: await this.#of(place).list() })
+    }
+    if (verb === 'list') this.#list(places, wanted)
+    else if (verb === 'restore') await this.#restore(places, wanted)
+    else await this.#empty(places, wanted)
+  }
+
+  #of(place: DrivePlace) {
+    return trashOf(place, createStderrLogger(this.#output))
+  }
+
+  #list(places: readonly PlaceTrash[], wanted: readonly string[]): void {
+    const isMeant = ({ name }: WireTrashItem): boolean =>
+      wanted.length === 0 || wanted.includes(name)
+    const listed = places.map(({ place, items }) => ({
+      place: titleOf(place),
+      items: items.filter(isMeant),
+    }))
+    const count = listed.reduce((sum, { items }) => sum + items.length, 0)
+    if (this.#flags.json === true) this.#output.json(listed)
+    else if (count === 0) this.#output.note('The trash is empty.')
+    else for (const each of listed) this.#print(each)
+  }
+
+  #print({ place, items }: { readonly place: string; readonly items: readonly WireTrashItem[] }) {
+    if (items.length === 0) return
+    this.#output.line(`${place}:`)
+    for (const [shown, item] of nameItems(items)) {
+      const { why, isFolder, length } = item
+      const kind = isFolder ? 'folder, ' : ''
+      this.#output.line(`  ${shortIdOf(item)}  ${shown}  ${kind}${formatSize(length)}, ${why}`)
+    }
+  }
+
+  /** All are found before any is restored: a typing error restores nothing. */
+  async #restore(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {
+    if (wanted.length === 0) throw new DriveError('usage', 'Say what to restore: a name or an id.')
+    const { as: name, replace = false } = this.#flags
+    if (name !== undefined && wanted.length > 1) {
+      throw new DriveError('usage', '--as names one item.')
+    }
+    const chosen = wanted.map((each) => findIn(places, each))
+    for (const { place, item } of chosen) {
+      await this.#of(place).restore(item.bagId, {
+        ...(name === undefined ? {} : { name }),
+        replace,
+      })
+      const when = place.kind === 'live' ? 'Restored' : 'To be restored by the next mount'
+      this.#output.note(`${when}: ${name ?? item.name}`)
+    }
+  }
+
+  async #empty(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {
+    const chosen = wanted.map((each) => findIn(places, each))
+    let count = 0
+    for (const { place, items } of places) {
+      const ids = chosen.filter((each) => each.place === place).map(({ item }) => item.bagId)
+      if (items.length === 0 || (wanted.length > 0 && ids.length === 0)) continue
+      count += (await this.#of(place).empty(ids)).length
+    }
+    this.#output.note(count === 1 ? 'Removed 1 item for good.' : `Removed ${count} items for good.`)
+  }
+}
+
+/** The item that is meant, in the first trash that has it. */
+function findIn(
+  places: readonly PlaceTrash[],
+  wanted: string,
+): { readonly place: DrivePlace; readonly item: WireTrashItem } {
+  for (const { place, items } of places) {
+    const item = findItem(items, wanted)
+    if (item !== undefined) return { place, item }
+  }
+  throw notInTrash(wanted)
+}

@@ -1,0 +1,113 @@
+import type { BagId } from '../../domain/ids.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { PutIntent } from '../../intents/intent.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { Uploader } from '../../outbox/uploader.ts'
+import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { Committer } from './commit.ts'
+import type { Entries } from './entries.ts'
+import type { Kinds } from './kinds.ts'
+import { refuseTrash, type NameChanges } from './name-changes.ts'
+import type { RootRoom } from './room-beside.ts'
+import type { RootNodes } from './root-nodes.ts'
+import { settleChange, settleRenamed } from './settle.ts'
+
+interface RenamesDeps {
+  readonly nodes: Nodes
+  readonly names: KeyedLock<'names'>
+  readonly rootNodes: RootNodes
+  readonly rootRoom: RootRoom
+  readonly entries: Entries
+  readonly kinds: Kinds
+  readonly committer: Committer
+  readonly changes: NameChanges
+  readonly folders: {
+    /** Waits until nothing of a folder is on its way to the service. */
+    untilIdle(node: FileNode): Promise<void>
+    /** A folder has got another name at the service. */
+    renamed(from: string, to: string): void
+  }
+  readonly outbox: Outbox
+  readonly uploader: Uploader
+  readonly log: Logger
+}
+
+/** What a node was before it got another name. */
+interface NodeBefore extends Pick<FileNode, 'name' | 'serviceName' | 'entry'> {
+  readonly put: PutIntent | undefined
+  /** The bag that had the new name. */
+  readonly replaced: BagId | undefined
+}
+
+/** Renames within the root. */
+export class Renames {
+  readonly #deps: RenamesDeps
+
+  constructor(deps: RenamesDeps) {
+    this.#deps = deps
+  }
+
+  /** Resolves when the change is as safe as the mode promises. In mode through, one that fails is taken back. */
+  async rename(name: string, newName: string): Promise<void> {
+    const { entries, names, changes, folders, kinds } = this.#deps
+    refuseTrash(newName)
+    const node = await this.#changeable(name, newName)
+    entries.resolve(name)
+    const target = entries.resolve(newName)
+    const isFolder = kinds.isFolder(node.entry)
+    if (target !== node) {
+      await this.#deps.rootNodes.checkReplacement(target, isFolder)
+      await this.#deps.rootRoom.check(node, changes.bytesSentAgain(node, newName))
+    }
+    const before = this.#before(node, target)
+    const intent = await names.run('names', () => changes.rename(node, newName))
+    if (isFolder) folders.renamed(before.serviceName, node.serviceName)
+    if (intent !== undefined) await this.#settle(node, intent, before)
+  }
+
+  /** The node of a name, when nothing of it is on its way to the service. */
+  async #changeable(name: string, newName: string): Promise<FileNode> {
+    const { rootNodes, uploader, folders } = this.#deps
+    const node = await rootNodes.find(name)
+    for (const each of [name, newName]) await rootNodes.learnForChange(each)
+    if (node.entry?.kind === 'pending' && node.entry.intent.changes !== undefined) {
+      await uploader.finished(node.entry.intent.id)
+    }
+    await folders.untilIdle(node)
+    await rootNodes.untilSeen(node)
+    return node
+  }
+
+  #before({ name, serviceName, entry }: FileNode, target: FileNode | undefined): NodeBefore {
+    const { outbox } = this.#deps
+    const put = entry?.kind === 'pending' ? outbox.put(entry.intent.id) : undefined
+    const replaced = target?.entry?.kind === 'bag' ? target.entry.record.bagId : undefined
+    return { name, serviceName, entry, put, replaced }
+  }
+
+  async #settle(node: FileNode, { id, content }: PutIntent, before: NodeBefore): Promise<void> {
+    const { put, replaced } = before
+    try {
+      if (put !== undefined) await settleRenamed(this.#deps, id, { put, replaced })
+      else await settleChange(this.#deps, id, { hasNewContent: content.from !== 'bag' })
+    } catch (error) {
+      const left = this.#deps.outbox.put(id)
+      if (left === undefined || left.name === put?.name) this.#takeBack(node, before)
+      throw error
+    }
+  }
+
+  /** Open files of a rename that was taken back are what they were before it. */
+  #takeBack(
+    node: FileNode,
+    { name, serviceName, entry }: Pick<FileNode, 'name' | 'serviceName' | 'entry'>,
+  ): void {
+    const { nodes, entries } = this.#deps
+    if (name === undefined || nodes.named(name) !== undefined) return
+    if (this.#deps.kinds.isFolder(entry)) this.#deps.folders.renamed(node.serviceName, serviceName)
+    nodes.rename(node, name, serviceName)
+    node.entry = entry
+    entries.resolve(name)
+  }
+}

@@ -1,0 +1,120 @@
+import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
+import type { KeyedLock } from '../../domain/keyed-lock.ts'
+import type { BagId } from '../../domain/ids.ts'
+import type { PutIntent } from '../../intents/intent.ts'
+import type { Outbox } from '../../outbox/outbox.ts'
+import type { TrashItem } from '../../trash/item.ts'
+import type { Trash, TrashReport } from '../../trash/trash.ts'
+import type { Space } from '../space/space.ts'
+import type { DriveSettings } from '../settings.ts'
+import { usualMode } from '../settings.ts'
+import type { Committer } from './commit.ts'
+import type { Entries } from './entries.ts'
+import { refuseTrash, type NameChanges } from './name-changes.ts'
+import type { RootNodes } from './root-nodes.ts'
+
+interface RootTrashDeps {
+  readonly trash: Trash
+  readonly outbox: Outbox
+  readonly entries: Entries
+  readonly names: KeyedLock<'names'>
+  readonly changes: NameChanges
+  readonly committer: Committer
+  readonly rootNodes: RootNodes
+  readonly space: Space
+  readonly clock: Clock
+}
+
+export interface RestoreOptions {
+  /** Another name than it had. */
+  readonly name?: string
+  /** A file takes the place of the file that has the name, which goes to the trash itself. */
+  readonly replace?: boolean
+}
+
+/** What was deleted or replaced, as the root shows and restores it. */
+export class RootTrash {
+  readonly #deps: RootTrashDeps
+  readonly #settings: Pick<DriveSettings, 'umask' | 'readOnly'>
+
+  constructor(deps: RootTrashDeps, settings: Pick<DriveSettings, 'umask' | 'readOnly'>) {
+    this.#deps = deps
+    this.#settings = settings
+  }
+
+  /** The newest first, without what came back as the same bag. */
+  items(): readonly TrashItem[] {
+    return this.#deps.trash.items().filter((item) => this.isDeleted(item))
+  }
+
+  isDeleted({ bagId }: TrashItem): boolean {
+    return !this.#deps.entries.shows(bagId)
+  }
+
+  report(): TrashReport {
+    return this.#deps.trash.report()
+  }
+
+  /** Removes these for good. */
+  async empty(bagIds: readonly BagId[]): Promise<void> {
+    await this.#deps.trash.remove(bagIds)
+  }
+
+  /**
+   * Puts an item back, as an ordinary put: resolves when that is as safe as the mode promises. Rejects
+   * `exists` where the name is taken, and leaves the item in the trash then.
+   */
+  async restore(bagId: BagId, options: RestoreOptions = {}): Promise<void> {
+    const { trash, committer } = this.#deps
+    if (this.#settings.readOnly) throw new DriveError('read-only', 'The drive is read-only.')
+    const item = trash.get(bagId)
+    if (item === undefined) throw new DriveError('not-found', 'The trash does not have it.')
+    const { name = item.name } = options
+    const put = await this.#put(item, name, options)
+    // The outbox has the content from here on, whatever becomes of the upload.
+    await trash.remove([bagId])
+    await committer.settle(put.id)
+  }
+
+  async #put(item: TrashItem, name: string, options: RestoreOptions): Promise<PutIntent> {
+    const { trash, outbox, entries, rootNodes, space, names, changes, clock } = this.#deps
+    const { isFolder, length, description, mtimeMs, atimeMs, uid, gid } = item
+    refuseTrash(name)
+    await entries.fresh()
+    await rootNodes.learnForChange(name)
+    await this.#checkPlace(name, isFolder, options)
+    await space.check(length)
+    const draft = outbox.createDraft()
+    try {
+      const sha256 = await trash.files.copyTo(item, draft.path)
+      return await names.run('names', async () => {
+        await this.#checkPlace(name, isFolder, options)
+        const what = {
+          ...{ description, mtimeMs, atimeMs, uid, gid },
+          ctimeMs: clock.now(),
+          mode: item.mode ?? usualMode(isFolder, this.#settings),
+          content: { from: 'staged', length, sha256 } as const,
+          ...(isFolder ? { isFolder } : {}),
+        }
+        return changes.putNew(name, what, draft.id)
+      })
+    } catch (error) {
+      await outbox.discardDraft(draft.id)
+      throw error
+    }
+  }
+
+  async #checkPlace(name: string, isFolder: boolean, { replace }: RestoreOptions): Promise<void> {
+    const target = this.#deps.entries.resolve(name)
+    if (target === undefined) return
+    if (replace === true && !isFolder) {
+      await this.#deps.rootNodes.checkReplacement(target, isFolder)
+      return
+    }
+    const orReplace = isFolder ? '' : ', or let it take that place with --replace'
+    throw new DriveError('exists', `There is something called ${name} already.`, {
+      hint: `Give it another name with --as NAME${orReplace}.`,
+    })
+  }
+}

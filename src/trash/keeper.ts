@@ -1,0 +1,211 @@
+import { renameSync } from 'node:fs'
+import { sha256OfFile } from '../disk/file-hash.ts'
+import type { Clock } from '../domain/clock.ts'
+import { isDriveError } from '../domain/errors.ts'
+import type { BagId } from '../domain/ids.ts'
+import type { Logger } from '../domain/logger.ts'
+import type { FactsAccess } from '../domain/record.ts'
+import type { TrashItem } from './item.ts'
+import type { Trash } from './trash.ts'
+
+/** Content that is not on this machine is fetched before its bag is deleted, when it is no larger ... */
+const MOST_FETCHED_BYTES = 16 * 1024 * 1024
+/** ... and comes within this time: the program that removes a file waits for it. */
+const MOST_FETCHED_MS = 5_000
+/** Programs that had a deleted bag open may open it once more for so long: the cache keeps it, too. */
+const CACHED_MS = 60_000
+
+/** A bag that is about to be deleted. */
+export interface DoomedBag {
+  readonly bagId: BagId
+  readonly name: string
+  readonly description: string
+  readonly why: TrashItem['why']
+  /** When it was uploaded, in ms; 0 where that is not known. */
+  readonly uploadedAtMs: number
+  /** What takes its place: the same content goes on under another name or description. */
+  readonly next?: { readonly length: number; readonly sha256: string }
+}
+
+/** Where content is on this machine, or comes from. */
+interface ContentAtHand {
+  isComplete(bagId: BagId): boolean
+  lengthOf(bagId: BagId): number | undefined
+  /** Gives complete content another name; false when it is not all here. */
+  linkTo(bagId: BagId, path: string): Promise<boolean>
+  copyTo(
+    bagId: BagId,
+    path: string,
+    options: { readonly signal: AbortSignal; readonly onProgress: (bytes: number) => void },
+  ): Promise<number>
+  /** Lets go of content that no program has open. */
+  forget(bagId: BagId): void
+}
+
+interface KeeperDeps {
+  readonly trash: Trash
+  readonly content: ContentAtHand
+  readonly facts: Pick<FactsAccess, 'get'>
+  readonly listedSizes: (bagId: BagId) => readonly number[]
+  readonly clock: Clock
+  readonly log: Logger
+  readonly onStep?: (step: 'trash.placed' | 'trash.kept') => void
+}
+
+/**
+ * Puts the content of a bag into the trash before the bag is deleted. What cannot be kept is told in the log, and is
+ * deleted all the same: a person who deletes something must not be kept from it.
+ */
+export class Keeper {
+  readonly #deps: KeeperDeps
+  /** Content that lies at its `fetchedPath`. */
+  readonly #fetched = new Set<BagId>()
+  /** What the cache has of kept bags, oldest first. */
+  #cached: { readonly bagId: BagId; readonly atMs: number }[] = []
+  #cancel: (() => void) | undefined
+
+  constructor(deps: KeeperDeps) {
+    this.#deps = deps
+  }
+
+  /** Fetches small content that is not on this machine. Never rejects: what does not come is not kept. */
+  async prepare(bagId: BagId, signal: AbortSignal): Promise<void> {
+    const { trash, content, log } = this.#deps
+    if (trash.isOff || this.#fetched.has(bagId) || content.isComplete(bagId)) return
+    const length = this.#lengthOf(bagId)
+    if (length === undefined || length > MOST_FETCHED_BYTES) return
+    try {
+      if (!(await trash.hasRoom(length))) return
+      await this.#fetch(bagId, signal)
+      this.#fetched.add(bagId)
+    } catch (error) {
+      // Another machine may have deleted it.
+      if (isDriveError(error, 'gone', 'not-found')) return
+      log.debug({ bagId, error: String(error) }, 'Not fetched for the trash.')
+    }
+  }
+
+  async #fetch(bagId: BagId, signal: AbortSignal): Promise<void> {
+    const tooLarge = new AbortController()
+    const signals = [signal, tooLarge.signal, AbortSignal.timeout(MOST_FETCHED_MS)]
+    await this.#deps.content.copyTo(bagId, this.#deps.trash.files.fetchedPath(bagId), {
+      signal: AbortSignal.any(signals),
+      onProgress: (bytes) => {
+        if (bytes > MOST_FETCHED_BYTES) tooLarge.abort()
+      },
+    })
+  }
+
+  /** On disk when it resolves. Never rejects. */
+  async keep(bag: DoomedBag): Promise<void> {
+    const { trash, log } = this.#deps
+    if (trash.isOff) return
+    try {
+      await this.#keep(bag)
+    } catch (error) {
+      const { bagId, name } = bag
+      log.warn({ bagId, name, error: String(error) }, 'Deleted content could not be kept.')
+      trash.noteNotKept()
+    }
+  }
+
+  async #keep(bag: DoomedBag): Promise<void> {
+    const { trash, facts, onStep } = this.#deps
+    const { bagId, next } = bag
+    const known = facts.get(bagId)?.sha256
+    if (known !== undefined && known === next?.sha256) return
+    const length = await this.#place(bag)
+    if (length === undefined) return
+    onStep?.('trash.placed')
+    const sha256 = known ?? (await this.#sumLike(bag, length))
+    if (sha256 !== undefined && sha256 === next?.sha256) {
+      await trash.files.removeContent(bagId)
+      return
+    }
+    trash.add(this.#itemOf(bag, { length, sha256 }))
+    onStep?.('trash.kept')
+  }
+
+  #itemOf(
+    { bagId, name, why, description, uploadedAtMs }: DoomedBag,
+    { length, sha256 }: { readonly length: number; readonly sha256: string | undefined },
+  ): TrashItem {
+    const { facts, clock } = this.#deps
+    const { kind, mode, mtimeMs = uploadedAtMs, atimeMs, uid, gid } = facts.get(bagId) ?? {}
+    return {
+      ...{ bagId, name, why, length, description },
+      ...{ mtimeMs, atimeMs, uid, gid },
+      isFolder: kind === 'folder',
+      ...(sha256 === undefined ? {} : { sha256 }),
+      ...(mode === undefined ? {} : { mode }),
+      deletedAtMs: clock.now(),
+    }
+  }
+
+  /** The sum of content that may be the same as what takes its place; undefined for any other. */
+  async #sumLike({ bagId, next }: DoomedBag, length: number): Promise<string | undefined> {
+    if (next?.length !== length) return undefined
+    return sha256OfFile(this.#deps.trash.files.contentPath(bagId))
+  }
+
+  /** Answers the length of content that is placed; undefined for what is not to be had. */
+  async #place(bag: DoomedBag): Promise<number | undefined> {
+    const { trash, log } = this.#deps
+    const { bagId, name } = bag
+    const length = (await this.#isPlaced(bagId)) ? trash.files.lengthOf(bagId) : undefined
+    const isAsKnown = length === (this.#deps.facts.get(bagId)?.length ?? length)
+    if (length !== undefined && isAsKnown && length <= trash.mostBytes) return length
+    await trash.files.removeContent(bagId)
+    const bytes = length ?? this.#lengthOf(bagId)
+    const why = length === undefined ? 'it was not on this machine' : 'it is too large'
+    log.warn({ bagId, name, bytes }, `Deleted and not kept in the trash: ${why}.`)
+    trash.noteNotKept()
+    return undefined
+  }
+
+  async #isPlaced(bagId: BagId): Promise<boolean> {
+    const { trash, content } = this.#deps
+    const { files } = trash
+    // The same bag was deleted before, or a kill came between.
+    if (files.lengthOf(bagId) !== undefined) return true
+    if (await content.linkTo(bagId, files.contentPath(bagId))) {
+      this.#noteCached(bagId)
+      return true
+    }
+    if (!this.#fetched.delete(bagId)) return false
+    renameSync(files.fetchedPath(bagId), files.contentPath(bagId))
+    return true
+  }
+
+  #lengthOf(bagId: BagId): number | undefined {
+    return this.#deps.content.lengthOf(bagId) ?? this.#deps.listedSizes(bagId)[0]
+  }
+
+  close(): void {
+    this.#cancel?.()
+    this.#cancel = undefined
+  }
+
+  /** What is in the trash takes no room of the cache for long. */
+  #noteCached(bagId: BagId): void {
+    const { clock } = this.#deps
+    this.#cached.push({ bagId, atMs: clock.now() })
+    this.#forgetLater()
+  }
+
+  #forgetLater(): void {
+    this.#cancel ??= this.#deps.clock.after(CACHED_MS, () => {
+      this.#cancel = undefined
+      this.#forgetCached()
+    })
+  }
+
+  #forgetCached(): void {
+    const { clock, content } = this.#deps
+    const isDue = ({ atMs }: { readonly atMs: number }): boolean => clock.now() - atMs >= CACHED_MS
+    const due = this.#cached.filter(isDue)
+    this.#cached = this.#cached.filter((each) => !isDue(each))
+    for (const { bagId } of due) content.forget(bagId)
+    if (this.#cached.length > 0) this.#forgetLater()
+  }
+}

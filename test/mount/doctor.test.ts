@@ -1,0 +1,57 @@
+import { execa } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { canMount } from '../support/fuse.ts'
+import { Bench, HANGING_MS, type Outcome } from '../support/mounted-drive.ts'
+import { PROGRAM, TOKEN } from '../support/service-process.ts'
+
+let bench: Bench
+
+beforeEach(async () => {
+  bench = await Bench.start()
+})
+
+afterEach(() => bench.close())
+
+const doctor = (): Promise<Outcome> =>
+  bench.bagfs(['doctor'], {
+    env: { HOME: bench.dir, BAGFS_URL: bench.service.proxy.url, BAGFS_TOKEN: TOKEN },
+  })
+
+/** What the doctor says of the drive of this bench. */
+async function aboutDrive(): Promise<string> {
+  const { stdout } = await doctor()
+  return stdout.split('\n').find((line) => line.includes(`${bench.mountpoint}:`)) ?? ''
+}
+
+describe.runIf(canMount())('bagfs doctor', () => {
+  it('tells that a drive answers', async () => {
+    await bench.mount()
+    expect(await aboutDrive()).toMatch(/^ok +drive .*: it answers$/)
+  })
+
+  it('tells of a drive that was killed, and the command that takes its mount away', async () => {
+    const drive = await bench.mount()
+    drive.signal('SIGKILL')
+    await drive.ended()
+    const { stdout, code } = await doctor()
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/^failure +drive .*: its process ended without leaving\.$/m)
+    const [, command = ''] = /^ +bagfs (umount \S+), then mount it again$/m.exec(stdout) ?? []
+    const { exitCode } = await execa(process.execPath, [PROGRAM, ...command.split(' ')], {
+      timeout: HANGING_MS,
+      reject: false,
+      env: { XDG_RUNTIME_DIR: bench.dir },
+    })
+    expect(exitCode).toBe(0)
+    expect(await aboutDrive()).toBe('')
+  })
+
+  it('tells of a dead mount that no drive is known for', async () => {
+    const drive = await bench.mount()
+    drive.signal('SIGKILL')
+    await drive.ended()
+    const { stdout } = await bench.bagfs(['doctor'], { env: { XDG_RUNTIME_DIR: bench.stateDir } })
+    expect(stdout).toMatch(new RegExp(`^failure +drive +${bench.mountpoint}: a dead mount: `, 'm'))
+    expect(stdout).toContain(`bagfs umount --now ${bench.mountpoint}`)
+  })
+})

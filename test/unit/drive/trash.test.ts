@@ -1,0 +1,208 @@
+import { describe, expect, it } from 'vitest'
+import { AccountInProcess } from '../../support/account-in-process.ts'
+import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import { ROOT } from '../../../src/drive/tree/nodes.ts'
+
+const DOWNLOAD = { method: 'GET', path: /download/ }
+
+/** What the trash has, the newest first. */
+const kept = (user: DriveInProcess): readonly string[] =>
+  user.drive.trash.items().map(({ name, why, length }) => `${name} ${why} ${length}`)
+
+const restore = async (user: DriveInProcess, name: string, as?: string): Promise<void> => {
+  const item = user.drive.trash.items().find((each) => each.name === name)
+  if (item === undefined) throw new Error(`${name} is not in the trash.`)
+  await user.drive.trash.restore(item.bagId, as === undefined ? {} : { name: as })
+}
+
+describe.each([false, true])('what is deleted (write back: %s)', (writeBack) => {
+  it('is kept here, gone at the service at once, and can be restored', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ writeBack })
+    await user.write('file', 'content')
+    await user.drain()
+    await user.drive.unlink(ROOT, 'file')
+    await user.drain()
+    expect(await account.service.contents()).toEqual({})
+    expect(kept(user)).toEqual(['file deleted 7'])
+    await restore(user, 'file')
+    await user.drain()
+    expect(await account.service.contents()).toEqual({ file: 'content' })
+    expect(await user.tree()).toEqual({ file: 'content' })
+    expect(kept(user)).toEqual([])
+  })
+
+  it('is kept each time when it is replaced, the newest first', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ writeBack })
+    for (const content of ['1', '22', '333']) {
+      await user.write('file', content)
+      await user.drain()
+    }
+    await expect.poll(() => kept(user)).toEqual(['file replaced 2', 'file replaced 1'])
+    await expect(restore(user, 'file')).rejects.toMatchObject({ code: 'exists' })
+    await restore(user, 'file', 'before')
+    await user.drain()
+    expect(await account.service.contents()).toEqual({ file: '333', before: '22' })
+  })
+
+  it('is fetched first when it is small and was never read here', async () => {
+    const account = await AccountInProcess.start()
+    // Nothing looks into a file of this name before it is removed.
+    await account.service.upload('file.txt', 'from elsewhere', 'described')
+    const user = await account.open({ writeBack })
+    await user.drive.unlink(ROOT, 'file.txt')
+    await user.drain()
+    expect(kept(user)).toEqual(['file.txt deleted 14'])
+    await restore(user, 'file.txt')
+    await user.drain()
+    expect(await account.service.list()).toMatchObject([
+      { filename: 'file.txt', description: 'described' },
+    ])
+    expect(await user.read('file.txt')).toBe('from elsewhere')
+  })
+})
+
+describe('the trash of what is not gone', () => {
+  it.each([
+    ['a new name', (user: DriveInProcess) => user.drive.rename(ROOT, 'file', ROOT, 'renamed')],
+    [
+      'a new description',
+      async (user: DriveInProcess) =>
+        user.drive.setExtended(
+          await user.node('file'),
+          'user.bagfs.description',
+          Buffer.from('new'),
+        ),
+    ],
+    ['the same content again', (user: DriveInProcess) => user.write('file', 'content')],
+    [
+      'a place in a folder',
+      async (user: DriveInProcess) => {
+        await user.drive.makeDirectory(ROOT, 'folder', 0o755)
+        await user.drive.rename(ROOT, 'file', await user.node('folder'), 'file')
+      },
+    ],
+  ])('is not in the trash: %s', async (_what, change) => {
+    for (const isOurs of [true, false]) {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack: false })
+      if (isOurs) await user.write('file', 'content')
+      else await account.service.upload('file', 'content')
+      await user.listing.refreshNow()
+      await user.drain()
+      await change(user)
+      await user.drain()
+      expect(kept(user)).toEqual([])
+    }
+  })
+
+  it('hides what came back as the same bag', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open()
+    for (const content of ['on', 'off', 'on']) {
+      await user.write('switch', content)
+      await user.drain()
+    }
+    expect(kept(user)).toEqual(['switch replaced 3'])
+    await user.drive.unlink(ROOT, 'switch')
+    await user.drain()
+    expect(kept(user)).toEqual(['switch deleted 2', 'switch replaced 3'])
+  })
+})
+
+describe('a folder', () => {
+  it('is kept as it was, in each version that was replaced, and comes back whole', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open()
+    await user.drive.makeDirectory(ROOT, 'folder', 0o755)
+    await user.write('folder/one', 'first')
+    await user.drain()
+    await user.write('folder/one', 'second')
+    await user.write('folder/two', 'more')
+    await user.drain()
+    await expect.poll(() => kept(user)).toMatchObject([/^folder replaced \d+$/])
+    await restore(user, 'folder', 'before')
+    await user.drain()
+    const now = { 'folder/one': 'second', 'folder/two': 'more', 'before/one': 'first' }
+    expect(await user.tree()).toEqual(now)
+    const other = await account.open({}, 'elsewhere')
+    expect(await other.tree()).toEqual(now)
+  })
+})
+
+describe('the trash', () => {
+  it('is there after a kill, and at the next mount', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ writeBack: false })
+    await user.write('file', 'content')
+    await user.drive.unlink(ROOT, 'file')
+    await user.drop()
+    const next = await account.open()
+    expect(kept(next)).toEqual(['file deleted 7'])
+    await restore(next, 'file')
+    await next.drain()
+    expect(await account.service.contents()).toEqual({ file: 'content' })
+  })
+
+  it('is of this machine: another one never sees a deleted file', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ writeBack: false })
+    const other = await account.open({}, 'elsewhere')
+    for (const content of ['old', 'new']) await user.write('file', content)
+    await user.drain()
+    await other.listing.refreshNow()
+    expect(await other.tree()).toEqual({ file: 'new' })
+    await user.drive.unlink(ROOT, 'file')
+    await other.listing.refreshNow()
+    expect(await other.tree()).toEqual({})
+    expect(kept(other)).toEqual([])
+  })
+
+  it('keeps nothing when it is off, and lets go of what there was', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ writeBack: false })
+    await user.write('file', 'content')
+    await user.drive.unlink(ROOT, 'file')
+    await user.drop()
+    const off = await account.open({ writeBack: false, settings: { keepDeletedMs: 0 } })
+    expect(kept(off)).toEqual([])
+    await off.write('other', 'content')
+    await off.drive.unlink(ROOT, 'other')
+    expect(kept(off)).toEqual([])
+    await off.drop()
+    expect(kept(await account.open())).toEqual([])
+  })
+
+  it('gives up the oldest when there is no room for all', async () => {
+    const account = await AccountInProcess.start()
+    const limits = { timeoutMs: 10_000, cacheBytes: 100_000 }
+    const user = await account.open({ limits })
+    for (const name of ['a', 'b', 'c']) {
+      await user.write(name, name.repeat(40_000))
+      await user.drain()
+      await user.drive.unlink(ROOT, name)
+      await user.drain()
+    }
+    await expect.poll(() => kept(user)).toEqual(['c deleted 40000', 'b deleted 40000'])
+    expect(user.drive.trash.report()).toMatchObject({ items: 2, givenUp: 1, notKept: 0 })
+  })
+
+  it('keeps nobody from deleting what cannot be fetched, and tells of it', async () => {
+    const account = await AccountInProcess.start()
+    const { service } = account
+    await service.upload('broken', 'content')
+    await service.upload('large', Buffer.alloc(17 * 1024 * 1024))
+    const user = await account.open({ writeBack: false })
+    const answer = { status: 500, body: '{"detail":"broken"}' }
+    service.proxy.add({ match: DOWNLOAD, fault: { answer } })
+    await user.drive.unlink(ROOT, 'broken')
+    service.proxy.clear()
+    service.forgetEvents()
+    await user.drive.unlink(ROOT, 'large')
+    expect(await service.contents()).toEqual({})
+    expect(kept(user)).toEqual([])
+    expect(user.drive.trash.report()).toMatchObject({ items: 0, notKept: 2 })
+    expect(service.events.filter(({ path }) => path.includes('download'))).toEqual([])
+  })
+})

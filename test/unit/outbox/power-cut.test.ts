@@ -1,0 +1,244 @@
+import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it, vi } from 'vitest'
+import type { IntentId } from '../../../src/domain/ids.ts'
+import { deferred } from '../../../src/domain/deferred.ts'
+import { described, ofPut } from '../../../src/intents/transitions.ts'
+import { putOf, requestedChanges } from './requested-changes.ts'
+import { openWorkshop, type Workshop } from './workshop.ts'
+
+const stop = new AbortController().signal
+const BACK = { durable: true, retryBaseMs: 3_600_000, retryMaxMs: 3_600_000 }
+
+const fileOf = ({ outbox }: Workshop, id: IntentId): string =>
+  join(outbox.directory(id), 'intent.json')
+
+/** What a power cut makes of a file whose bytes were not on the platter. */
+function makeZeros(path: string): void {
+  const { length } = readFileSync(path)
+  writeFileSync(path, Buffer.alloc(length))
+}
+
+/** The next process finds what is on the disk now. */
+async function cut(shop: Workshop): Promise<Workshop> {
+  vi.spyOn(shop.outbox.sync, 'close').mockResolvedValue()
+  return shop.restart()
+}
+
+async function describeAs({ outbox }: Workshop, id: IntentId, description: string): Promise<void> {
+  await outbox.update(
+    id,
+    ofPut((put) => described(put, description)),
+    { durable: false },
+  )
+}
+
+/** As Linux does it: the first sync tells of the bytes that are lost, and the next succeeds. */
+async function failOneSync(path: string): Promise<void> {
+  const file = await open(path)
+  const ofAll = Object.getPrototypeOf(file) as typeof file
+  vi.spyOn(ofAll, 'sync').mockRejectedValueOnce(Object.assign(new Error('EIO'), { code: 'EIO' }))
+  await file.close()
+}
+
+/** The disk takes nothing until the function that this answers is called. */
+function holdDisk({ outbox }: Workshop): () => void {
+  const disk = deferred()
+  const { sync } = outbox
+  const held = (['complete', 'completeGiven', 'passed'] as const).map((name) => {
+    const real = sync[name].bind(sync)
+    return vi.spyOn(sync, name).mockImplementation(async () => {
+      await disk.promise
+      await real()
+    })
+  })
+  return () => {
+    for (const spy of held) spy.mockRestore()
+    disk.resolve()
+  }
+}
+
+describe('a power cut', () => {
+  it.each([
+    ['zeros', makeZeros],
+    [
+      'less',
+      (path: string) => {
+        truncateSync(path, 40)
+      },
+    ],
+    [
+      'nothing',
+      (path: string) => {
+        rmSync(path)
+      },
+    ],
+  ])(
+    'that leaves %s of a change that was written a moment ago leaves what was promised',
+    async (_, tear) => {
+      const shop = await openWorkshop(BACK)
+      const id = await shop.put('a', 'content')
+      await shop.outbox.sync.complete()
+      const file = fileOf(shop, id)
+      await describeAs(shop, id, 'first')
+      await describeAs(shop, id, 'second')
+      tear(file)
+      const after = await cut(shop)
+      expect(putOf(after, id).description).toBe('')
+      await describeAs(after, id, 'third')
+      await after.outbox.sync.complete()
+      const last = await after.restart()
+      expect(putOf(last, id).description).toBe('third')
+      expect(last.outbox.damaged()).toEqual([])
+    },
+  )
+
+  it('leaves what was written before a round, when a change came during it', async () => {
+    const shop = await openWorkshop(BACK)
+    const id = await shop.put('a', 'content')
+    await shop.outbox.sync.complete()
+    await describeAs(shop, id, 'first')
+    const round = shop.outbox.sync.complete()
+    // The round has begun: what comes now is not in it.
+    const { group } = shop.outbox.sync
+    while (shop.outbox.sync.group === group) await Promise.resolve()
+    await describeAs(shop, id, 'second')
+    await round
+    makeZeros(fileOf(shop, id))
+    expect(putOf(await cut(shop), id).description).toBe('first')
+  })
+
+  it.each([
+    [
+      'zeros',
+      (path: string) => {
+        makeZeros(path)
+      },
+    ],
+    [
+      'less',
+      (path: string) => {
+        truncateSync(path, 3)
+      },
+    ],
+    [
+      'nothing',
+      (path: string) => {
+        rmSync(path)
+      },
+    ],
+  ])('that leaves %s of content is told, and that is not sent', async (_, tear) => {
+    const shop = await openWorkshop(BACK)
+    const old = await shop.given('a', 'old content')
+    const id = await shop.put('a', 'content', { replaces: [old] })
+    tear(shop.outbox.contentPath(id))
+    const after = await cut(shop)
+    await after.uploader.drain(stop)
+    expect(putOf(after, id).failure).toMatchObject({ code: 'not-found', waitsForUser: true })
+    expect(requestedChanges(after)).not.toContain('DELETE')
+    expect(await after.service.contents()).toEqual({ a: 'old content' })
+  })
+
+  it('that never comes leaves the drive in doubt of content that its disk failed to keep once', async () => {
+    const shop = await openWorkshop(BACK)
+    const old = await shop.given('a', 'old content')
+    const [id, whole] = [
+      await shop.put('a', 'content', { replaces: [old] }),
+      await shop.put('b', 'whole'),
+    ]
+    await failOneSync(shop.outbox.contentPath(id))
+    await expect(shop.outbox.sync.complete()).rejects.toThrow('EIO')
+    // The kernel may have let go of the bytes.
+    makeZeros(shop.outbox.contentPath(id))
+    await shop.outbox.sync.complete()
+    await shop.uploader.drain(stop)
+    expect(putOf(shop, id).failure).toMatchObject({ code: 'not-found', waitsForUser: true })
+    expect(shop.outbox.get(whole)).toMatchObject({ phase: 'confirmed' })
+    expect(requestedChanges(shop)).not.toContain('DELETE')
+    expect(await shop.service.contents()).toEqual({ a: 'old content', b: 'whole' })
+  })
+
+  it('that takes the note that content was sent makes it be looked for, not sent twice', async () => {
+    const shop = await openWorkshop(BACK)
+    const id = await shop.put('a', 'content')
+    const file = fileOf(shop, id)
+    const unsent = readFileSync(file)
+    const content = shop.outbox.contentPath(id)
+    const bytes = readFileSync(content)
+    await shop.uploader.attempt(id)
+    await shop.uploader.finished(id)
+    await shop.uploader.close()
+    writeFileSync(file, unsent)
+    writeFileSync(content, bytes)
+    const after = await cut(shop)
+    expect(await after.uploader.drain(stop)).toEqual([])
+    expect(after.service.uploads()).toEqual(['a'])
+  })
+})
+
+describe('before it is on the platter that content is stored, or stands for other content', () => {
+  it('a program is told that it was taken, and it is sent, but stays', async () => {
+    const shop = await openWorkshop(BACK)
+    const old = await shop.given('a', 'old content')
+    const id = await shop.put('a', 'content', { replaces: [old] })
+    const release = holdDisk(shop)
+    await shop.uploader.attempt(id)
+    expect(putOf(shop, id).phase).toBe('confirmed')
+    expect(existsSync(shop.outbox.contentPath(id))).toBe(true)
+    expect(requestedChanges(shop)).not.toContain('DELETE')
+    release()
+    await shop.uploader.finished(id)
+    expect(existsSync(shop.outbox.contentPath(id))).toBe(false)
+    expect(await shop.service.contents()).toEqual({ a: 'content' })
+  })
+
+  it('others are sent meanwhile', async () => {
+    const shop = await openWorkshop({ ...BACK, concurrency: 1 })
+    const ids = [
+      await shop.put('a', 'one'),
+      await shop.put('b', 'two'),
+      await shop.put('c', 'three'),
+    ]
+    const release = holdDisk(shop)
+    shop.uploader.start()
+    await expect
+      .poll(() => ids.map((id) => putOf(shop, id).phase))
+      .toEqual(['confirmed', 'confirmed', 'confirmed'])
+    release()
+    for (const id of ids) await shop.uploader.finished(id)
+  })
+
+  it('what it takes the place of stays', async () => {
+    const shop = await openWorkshop(BACK)
+    const first = await shop.put('a', 'one')
+    await shop.outbox.sync.complete()
+    const second = await shop.put('a', 'two', { supersedes: [first] })
+    const release = holdDisk(shop)
+    const absorbed = shop.uploader.absorb(second)
+    await shop.put('b', 'other', { phase: 'local' })
+    expect(existsSync(fileOf(shop, first))).toBe(true)
+    release()
+    await absorbed
+    expect(existsSync(fileOf(shop, first))).toBe(false)
+  })
+
+  it('no bag is deleted that it may be a copy of, nor is that written down', async () => {
+    const shop = await openWorkshop(BACK)
+    const old = await shop.given('a', 'content')
+    await shop.put('copy', 'content', { phase: 'local' })
+    const release = holdDisk(shop)
+    const removed = shop.delete('a', [old])
+    await shop.put('b', 'other', { phase: 'local' })
+    expect(shop.outbox.intents().some(({ kind }) => kind === 'delete')).toBe(false)
+    release()
+    const id = await removed
+    const releaseAgain = holdDisk(shop)
+    const attempt = shop.uploader.attempt(id)
+    await shop.put('c', 'third', { phase: 'local' })
+    expect(requestedChanges(shop)).not.toContain('DELETE')
+    releaseAgain()
+    await attempt
+    expect(requestedChanges(shop)).toContain('DELETE')
+  })
+})
