@@ -131,6 +131,26 @@ for to, flags in (('b', 1), ('b', 2), ('c', 1)):
     expect(await readFile(join(drive.path, 'h'), 'utf8')).toBe('onetwothree')
   })
 
+  it('shows at once what is written to an open file that was moved, by its new name', async () => {
+    const drive = await bench.mount('--write-back')
+    await drive.sh('mkdir d; : > f')
+    const held = await OpenFile.open(join(drive.path, 'f'), 'os.O_WRONLY | os.O_APPEND')
+    await drive.sh('mv f d/g')
+    // The kernel learns the name anew, with the size.
+    await drive.sh('ls -l d; stat d/g')
+    const other = await OpenFile.open(join(drive.path, 'd/g'), 'os.O_RDWR')
+    expect(await held.write('one')).toBe('ok 3')
+    expect(await other.read()).toBe('one')
+    expect(await drive.sh('cat d/g')).toBe('one')
+    expect(await other.writeAt(3, 'two')).toBe('ok 3')
+    expect(await held.write('three')).toBe('ok 5')
+    expect(await drive.sh('cat d/g')).toBe('onetwothree')
+    await drive.sh('rm d/g')
+    expect(await drive.sh(`stat -Lc %h /proc/${held.pid ?? 0}/fd/3`)).toBe('0\n')
+    expect(await other.close()).toContain('ok')
+    expect(await held.close()).toContain('ok')
+  })
+
   it('shows a program that stays in a folder what another machine puts there', async () => {
     const one = await bench.mount('--listing-ttl', '200ms', '--folder-settle', '50ms')
     await one.sh('mkdir d; echo 1 > d/first')

@@ -38,6 +38,10 @@ export class OpenFile {
     return file
   }
 
+  get pid(): number | undefined {
+    return this.#program.pid
+  }
+
   async write(text: string): Promise<string> {
     return this.#ask(`w ${text}`)
   }

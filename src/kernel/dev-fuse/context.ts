@@ -5,7 +5,7 @@ import type { BridgeSettings } from '../bridge.ts'
 import type { OpenDescriptors } from '../open-descriptors.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { DirectoryHandles } from './directory-handles.ts'
-import type { DirectoryIds } from './directory-ids.ts'
+import type { NodeIds } from './node-ids.ts'
 import type { Lookups } from './lookups.ts'
 import type { Notices } from './notices.ts'
 import type { OpcodeName } from './opcodes.ts'
@@ -19,7 +19,7 @@ export interface SessionContext {
   readonly log: Logger
   readonly settings: BridgeSettings
   readonly lookups: Lookups
-  readonly ids: DirectoryIds
+  readonly ids: NodeIds
   readonly handles: OpenHandles
   readonly directories: DirectoryHandles
   readonly notices: Notices

@@ -3,7 +3,7 @@ import type { Attributes } from '../../drive/tree/attributes.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { DirectoryPage, type PageEntry } from './directory-page.ts'
-import { encodeEntryInto, lookUpNow, onNode } from './entries.ts'
+import { asInKernel, encodeEntryInto, lookUpNow, onNode } from './entries.ts'
 import { MAX_TRANSFER_BYTES } from './negotiation.ts'
 import type { KernelRequest } from './request.ts'
 import { OPEN_OUT, READ_IN, RELEASE_IN } from './structures.ts'
@@ -89,8 +89,9 @@ interface PlusPage {
 
 function addPlus(plus: PlusPage, shown: PageEntry, isChild: boolean): boolean {
   const { context, page, node, told } = plus
-  const found = isChild ? lookUpNow(context, node, shown.name) : undefined
-  if (found === undefined) return page.addPlus(shown, undefined)
+  const inDrive = isChild ? lookUpNow(context, node, shown.name) : undefined
+  if (inDrive === undefined) return page.addPlus(shown, undefined)
+  const found = asInKernel(context, inDrive)
   const { name, offset } = shown
   const isAdded = page.addPlus(
     { name, offset, inode: found.node, kind: found.kind },

@@ -5,7 +5,7 @@ import type { BridgeSettings } from '../bridge.ts'
 import { linksToTell, modeToTell } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { SessionContext } from './context.ts'
-import type { NamePlace } from './directory-ids.ts'
+import type { NamePlace } from './node-ids.ts'
 import { nanosecondsOf, secondsOf, toMicroseconds } from './wire-time.ts'
 import { ATTR_OUT, ENTRY_OUT, type EntryValues } from './structures.ts'
 
@@ -74,10 +74,14 @@ export function entryAnswer(
 ): KernelAnswer {
   const { settings, lookups, notices } = context
   const { kind } = attributes
-  const node = kind === 'directory' ? idToTell(context, attributes.node, place) : attributes.node
+  const shown =
+    kind === 'directory'
+      ? as(idToTell(context, attributes.node, place), attributes)
+      : asInKernel(context, attributes)
+  const { node } = shown
   const other = lookups.otherwise(node, kind)
   return {
-    parts: [encodeEntry(as(node, attributes), settings)],
+    parts: [encodeEntry(shown, settings)],
     onDelivered: () => {
       lookups.add(node, { ...place, kind })
       if (other !== undefined) notices.forgetName(other)
@@ -90,6 +94,11 @@ function idToTell({ drive, ids }: SessionContext, node: NodeId, place: NamePlace
   const known = ids.at(place)
   if (known !== undefined && !drive.knows(ids.inDrive(known))) ids.lead(known, node)
   return ids.inKernel(node)
+}
+
+/** The same, with the id that the kernel has for it. */
+export function asInKernel({ ids }: SessionContext, attributes: Attributes): Attributes {
+  return as(ids.inKernel(attributes.node), attributes)
 }
 
 function as(node: NodeId, attributes: Attributes): Attributes {

@@ -6,7 +6,7 @@ import { ownerOfMade } from '../owner.ts'
 import { flushFile } from '../flush-file.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
-import { encodeEntry, inDirectory, lookUpNow, onNode } from './entries.ts'
+import { asInKernel, encodeEntry, inDirectory, lookUpNow, onNode } from './entries.ts'
 import { MAX_TRANSFER_BYTES } from './negotiation.ts'
 import { readNames, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
@@ -77,10 +77,10 @@ async function open(
  * its attributes it asks, so no `open` waits until they have become too old.
  */
 async function tellOtherSize(
-  { drive, notices, clock }: SessionContext,
+  { drive, ids, notices, clock }: SessionContext,
   node: NodeId,
 ): Promise<void> {
-  const isRecent = drive.sizeChangedAtMs(node) + ATTRIBUTES_TRUSTED_MS > clock.now()
+  const isRecent = drive.sizeChangedAtMs(ids.inDrive(node)) + ATTRIBUTES_TRUSTED_MS > clock.now()
   if (isRecent) await notices.forgetAttributes(node)
 }
 
@@ -111,7 +111,8 @@ async function create(context: SessionContext, request: KernelRequest): Promise<
   return orRelease(context, handle, async () => {
     const isToCut = (flags & fsConstants.O_TRUNC) !== 0 && attributes.size > 0
     if (isToCut) await drive.truncateOpen(handle, 0)
-    const made = isToCut ? await attributesOf(context, attributes.node) : attributes
+    const now = isToCut ? await drive.getAttributes(attributes.node) : attributes
+    const made = asInKernel(context, now)
     const answer = opened(context, made.node, handle, {
       flags: drive.nodeOf(handle) === undefined ? DIRECT_IO : 0,
       entry: [encodeEntry(made, settings)],

@@ -1,7 +1,7 @@
 import type { NodeId } from '../../domain/ids.ts'
 import type { Attributes } from '../../drive/tree/attributes.ts'
 import { ROOT } from '../../drive/tree/nodes.ts'
-import type { DirectoryIds, NamePlace } from './directory-ids.ts'
+import type { NodeIds, NamePlace } from './node-ids.ts'
 
 /** A name by which the kernel was told of a node. */
 export interface KnownName extends NamePlace {
@@ -20,9 +20,9 @@ interface Known {
 export class Lookups {
   /** `forget` removes. */
   readonly #known = new Map<NodeId, Known>()
-  readonly #ids: DirectoryIds
+  readonly #ids: NodeIds
 
-  constructor(ids: DirectoryIds) {
+  constructor(ids: NodeIds) {
     this.#ids = ids
   }
 

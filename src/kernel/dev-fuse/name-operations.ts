@@ -98,8 +98,17 @@ async function rename(
     inDirectory(context, parent, (from) => drive.rename(from, name, to, newName)),
   )
   ids.move({ parent, name }, { parent: newParent, name: newName })
+  leadMoved(context)
   if (replaced !== undefined) handles.noteRemoved(replaced, newParent)
   return DONE
+}
+
+/** Open files that are others in the drive since they moved stay what they are for the kernel. */
+function leadMoved({ drive, handles, ids }: SessionContext): void {
+  for (const [node, handle] of handles.all()) {
+    const now = drive.nodeOf(handle)
+    if (now !== undefined && now !== ids.inDrive(node)) ids.lead(node, now)
+  }
 }
 
 /** The node behind a name, where it matters: while files are open. */
@@ -110,7 +119,7 @@ async function openBehind(
 ): Promise<NodeId | undefined> {
   if (context.handles.size === 0) return undefined
   const now = lookUpNow(context, parent, name)
-  if (now !== undefined) return now.node
+  if (now !== undefined) return context.ids.inKernel(now.node)
   try {
     return context.ids.inKernel((await lookUp(context, parent, name)).node)
   } catch (error) {

@@ -50,6 +50,11 @@ export class OpenHandles {
     return this.#open.get(node)?.values().next().value
   }
 
+  /** Each node, with one of its handles. */
+  *all(): Iterable<readonly [NodeId, HandleId]> {
+    for (const [node, [handle]] of this.#open) if (handle !== undefined) yield [node, handle]
+  }
+
   get size(): number {
     return this.#open.size
   }

@@ -11,7 +11,7 @@ import type { KernelAnswer } from './answer.ts'
 import type { Channel } from './channel.ts'
 import type { Operations } from './context.ts'
 import { DirectoryHandles } from './directory-handles.ts'
-import { DirectoryIds } from './directory-ids.ts'
+import { NodeIds } from './node-ids.ts'
 import { encodeAnswer, encodeRefusal } from './encode-reply.ts'
 import { isToStop } from './is-to-stop.ts'
 import { Lookups } from './lookups.ts'
@@ -45,7 +45,7 @@ interface Logged {
 export class Session {
   readonly #deps: SessionDeps
   readonly #operations: Operations
-  readonly #ids = new DirectoryIds()
+  readonly #ids = new NodeIds()
   readonly #lookups = new Lookups(this.#ids)
   readonly #handles = new OpenHandles()
   readonly #waiting: WaitingRequests

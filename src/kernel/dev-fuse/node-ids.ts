@@ -7,15 +7,16 @@ export interface NamePlace {
 }
 
 /**
- * Directories by the ids that the kernel has for them. For the drive a directory becomes another one when it moves
- * into another folder, or when another machine stored its folder anew. For the kernel, and for a program that stays in
- * it, it is the one of its name. So it keeps the id that the kernel has, and is found again by its name.
+ * Nodes by the ids that the kernel has for them, where the drive has others. For the drive a directory becomes another
+ * one when it moves into another folder, or when another machine stored its folder anew. For the kernel, and for a
+ * program that stays in it, it is the one of its name. So it keeps the id that the kernel has, and is found again by
+ * its name. An open file that moves keeps its id too: under a second one the kernel would have two sizes of it.
  */
-export class DirectoryIds {
+export class NodeIds {
   /** Where each directory is that the kernel knows; `forget` and `remove` remove. */
   readonly #places = new Map<NodeId, NamePlace>()
   readonly #byPlace = new Map<string, NodeId>()
-  /** Those that have another id in the drive; `forget` removes. */
+  /** Those that have another id in the drive; `forget` and `lead` remove. */
   readonly #inDrive = new Map<NodeId, NodeId>()
   readonly #inKernel = new Map<NodeId, NodeId>()
 
@@ -44,7 +45,7 @@ export class DirectoryIds {
     this.#byPlace.set(keyOf(place), node)
   }
 
-  /** A directory of the kernel is this one of the drive now. */
+  /** A node of the kernel is this one of the drive now. */
   lead(node: NodeId, toDrive: NodeId): void {
     this.#endLead(node)
     if (node === toDrive) return
