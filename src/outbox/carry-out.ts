@@ -1,4 +1,4 @@
-import { rename, rm } from 'node:fs/promises'
+import { rename, rm, stat } from 'node:fs/promises'
 import { keptOf } from '../domain/attributes.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
@@ -7,6 +7,7 @@ import type { BagTime, DeleteIntent, Intent, PutIntent } from '../intents/intent
 import { refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
 import { Handover } from './handover.ts'
+import { copyIfThere } from '../disk/copy-if-there.ts'
 import { ifThere, isThere } from '../disk/if-there.ts'
 import { sha256OfFile } from '../disk/file-hash.ts'
 import { findSent } from './lost-answer.ts'
@@ -169,8 +170,14 @@ export class CarryOut {
    * come back by itself.
    */
   async #fetch(bagId: BagId, path: string, signal: AbortSignal): Promise<number> {
+    const { outbox, content } = this.#deps
+    const staged = outbox.stagedAs(bagId)
+    const what = 'Staged content cannot be copied'
+    if (staged !== undefined && (await copyIfThere(staged, path, what))) {
+      return (await stat(path)).size
+    }
     try {
-      return await this.#deps.content.copyTo(bagId, path, { signal })
+      return await content.copyTo(bagId, path, { signal })
     } catch (error) {
       if (!isDriveError(error, 'gone')) throw error
       throw new DriveError(

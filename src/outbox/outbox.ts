@@ -9,7 +9,7 @@ import {
   localDiskFull,
   systemErrorCode,
 } from '../domain/errors.ts'
-import type { IntentId } from '../domain/ids.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
 import { orderOf, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -221,6 +221,17 @@ export class Outbox implements Intents {
   /** Where the staged content of an intent or draft lies. */
   contentPath(id: IntentId): string {
     return join(this.#dir, id, CONTENT_FILE)
+  }
+
+  /**
+   * Where content may lie that the service has as this bag: it waits for the disk before it becomes the cache's, and
+   * may be that already.
+   */
+  stagedAs(bagId: BagId): string | undefined {
+    const put = this.intents().find(
+      (each) => each.kind === 'put' && each.bagId === bagId && each.content.from === 'staged',
+    )
+    return put === undefined ? undefined : this.contentPath(put.id)
   }
 
   /** Calls `listener` after each change; returns the function that ends this. */

@@ -1,7 +1,7 @@
-import { copyFile } from 'node:fs/promises'
 import type { BagCache } from '../../content/bag-cache.ts'
+import { copyIfThere } from '../../disk/copy-if-there.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import { NOTHING, type Base } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
@@ -15,6 +15,8 @@ import { copySource } from '../tree/copy-source.ts'
 import { withDiskRoom } from '../space/with-disk-room.ts'
 import { LocalFile } from '../tree/local-file.ts'
 import { StagedFile, type GivenAttributes } from '../tree/staged-file.ts'
+
+const UNCOPIED = 'Staged content cannot be copied'
 
 interface ContentsDeps {
   readonly cache: BagCache
@@ -56,21 +58,33 @@ export class Contents {
   }
 
   #openBag(bagId: BagId, listed: number | undefined): Source {
+    const staged = this.#stagedAs(bagId)
+    const file = staged === undefined ? undefined : openIfThere(staged)
+    if (file !== undefined) return file
     const hint = listed === undefined ? {} : { listedLength: listed }
     return this.#deps.cache.open(bagId, { ...hint, fromStart: true })
   }
 
   #openStaged(intent: PutIntent): Source {
-    try {
-      return new LocalFile(this.#deps.outbox.contentPath(intent.id))
-    } catch (error) {
-      const bagId = this.#deps.outbox.put(intent.id)?.bagId
-      // Uploaded a moment ago: the content is the cache's now.
-      if (systemErrorCode(error) === 'ENOENT' && bagId !== undefined) {
-        return this.#openBag(bagId, intent.content.length)
-      }
-      throw fromFileSystem(error, 'Staged content cannot be opened')
-    }
+    const { outbox } = this.#deps
+    const file = openIfThere(outbox.contentPath(intent.id))
+    if (file !== undefined) return file
+    // Uploaded a moment ago: the content is the cache's now.
+    const bagId = outbox.put(intent.id)?.bagId
+    if (bagId !== undefined) return this.#openBag(bagId, intent.content.length)
+    throw new DriveError('local-io', `The staged content of ${intent.name} is gone.`)
+  }
+
+  /** Where content of a bag is that was stored a moment ago: the cache does not have it yet. */
+  #stagedAs(bagId: BagId): string | undefined {
+    const { cache, outbox } = this.#deps
+    return cache.isComplete(bagId) ? undefined : outbox.stagedAs(bagId)
+  }
+
+  async #copyBag(bagId: BagId, path: string): Promise<void> {
+    const staged = this.#stagedAs(bagId)
+    const isCopied = staged !== undefined && (await copyIfThere(staged, path, UNCOPIED))
+    if (!isCopied) await this.#deps.cache.copyTo(bagId, path)
   }
 
   /** New content for a node, empty or a copy of what the node has now; `opened` is that, where it is open. */
@@ -112,25 +126,32 @@ export class Contents {
     const { entry } = node
     if (entry === undefined) return
     if (entry.kind === 'bag') {
-      await this.#deps.cache.copyTo(entry.record.bagId, path)
+      await this.#copyBag(entry.record.bagId, path)
     } else if (entry.intent.content.from === 'bag') {
-      await this.#deps.cache.copyTo(entry.intent.content.bagId, path)
+      await this.#copyBag(entry.intent.content.bagId, path)
     } else {
       await this.#copyStaged(entry.intent, path, opened)
     }
   }
 
   async #copyStaged(intent: PutIntent, path: string, opened: Source | undefined): Promise<void> {
-    try {
-      await copyFile(this.#deps.outbox.contentPath(intent.id), path)
-    } catch (error) {
-      const bagId = this.#deps.outbox.put(intent.id)?.bagId
-      const isGone = systemErrorCode(error) === 'ENOENT'
-      if (isGone && bagId !== undefined) await this.#deps.cache.copyTo(bagId, path)
-      // Unlinked or replaced before it was sent: the open file has the only copy.
-      else if (isGone && opened !== undefined) await copySource(opened, path)
-      else throw fromFileSystem(error, 'Staged content cannot be copied')
-    }
+    const { outbox, cache } = this.#deps
+    const staged = outbox.contentPath(intent.id)
+    if (await copyIfThere(staged, path, UNCOPIED)) return
+    const bagId = outbox.put(intent.id)?.bagId
+    if (bagId !== undefined) await cache.copyTo(bagId, path)
+    // Unlinked or replaced before it was sent: the open file has the only copy.
+    else if (opened !== undefined) await copySource(opened, path)
+    else throw new DriveError('local-io', `The staged content of ${intent.name} is gone.`)
+  }
+}
+
+function openIfThere(path: string): LocalFile | undefined {
+  try {
+    return new LocalFile(path)
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined
+    throw fromFileSystem(error, 'Staged content cannot be opened')
   }
 }
 

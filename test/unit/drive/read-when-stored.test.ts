@@ -1,0 +1,30 @@
+import { expect, it } from 'vitest'
+import { AccountInProcess } from '../../support/account-in-process.ts'
+
+/** What the service is asked to find out that it has a bag. */
+const PROOF = 'bytes=0-0'
+
+it.each([
+  ['through', false],
+  ['back', true],
+])(
+  'content that was closed is never fetched, also in the moment it is stored (mode %s)',
+  async (_mode, writeBack) => {
+    const account = await AccountInProcess.start()
+    const { service } = account
+    const user = await account.open({ writeBack })
+    await user.write('doc', 'content')
+    await expect.poll(() => user.outbox.intents()[0]?.phase).not.toBe('waiting')
+    // The content waits for the disk before it becomes the cache's.
+    expect(await user.read('doc')).toBe('content')
+    await user.rename('doc', 'copy')
+    const handle = await user.open('copy')
+    await user.drain()
+    expect(await user.readAll(handle)).toBe('content')
+    await user.drive.release(handle)
+    expect(await user.read('copy')).toBe('content')
+    const downloads = service.proxy.requests.filter(({ path }) => path.includes('/download/'))
+    expect(downloads.filter(({ headers }) => headers.range !== PROOF)).toEqual([])
+    expect(await service.contents()).toEqual({ copy: 'content' })
+  },
+)
