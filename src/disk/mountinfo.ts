@@ -2,6 +2,8 @@
 export interface Mount {
   /** As in the `mnt_id` of `/proc/PID/fdinfo`. */
   readonly id: number
+  /** The device number of the file system, as `/sys/class/bdi` names it: `0:52`. */
+  readonly device: string
   readonly mountpoint: string
   /** Kind of file system, such as `ext4` or `fuse.sshfs`. */
   readonly type: string
@@ -15,7 +17,7 @@ export interface Mount {
 export function parseMountinfo(text: string): readonly Mount[] {
   return text.split('\n').flatMap((line) => {
     const [before = '', after = ''] = line.split(' - ')
-    const [id, , , , mountpoint] = before.split(' ')
+    const [id, , device = '', , mountpoint] = before.split(' ')
     const [type = '', source = '', options = ''] = after.split(' ')
     const uid = /(?:^|,)user_id=(\d+)/.exec(options)?.[1]
     return mountpoint === undefined
@@ -23,6 +25,7 @@ export function parseMountinfo(text: string): readonly Mount[] {
       : [
           {
             id: Number(id),
+            device,
             mountpoint: decode(mountpoint),
             type,
             source: decode(source),

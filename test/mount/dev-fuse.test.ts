@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { access, constants, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -102,6 +102,17 @@ describe.runIf(canMount())('a drive over dev-fuse', () => {
     expect(await file.writeAt(3, 'two')).toBe('ok 3')
     expect(await file.read()).toContain('onetwo')
     expect(await file.close()).toContain('ok')
+  })
+
+  it('has the kernel read far ahead where root may', async ({ skip }) => {
+    const drive = await bench.mount()
+    const place = `/sys/class/bdi/${(await drive.sh('mountpoint -d .')).trim()}/read_ahead_kb`
+    const mayRaise = await access(place, constants.W_OK).then(
+      () => true,
+      () => false,
+    )
+    if (!mayRaise) skip('This machine lets nothing be written to /sys.')
+    expect(await readFile(place, 'utf8')).toBe('2048\n')
   })
 
   it('renames without replacing when it is asked to', async () => {

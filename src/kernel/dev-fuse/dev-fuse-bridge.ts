@@ -8,6 +8,7 @@ import { DeviceChannel } from './channel.ts'
 import { DeviceReader } from './device-reader.ts'
 import { loadLibc } from './libc.ts'
 import { mountDevice } from './mount-device.ts'
+import { widenReadAhead } from './read-ahead.ts'
 import { Session } from './session.ts'
 
 /** The bridge that speaks the protocol of /dev/fuse itself. */
@@ -47,6 +48,7 @@ export class DevFuseBridge implements Bridge {
       await unmountPath(this.#settings.mountpoint, { lazy: true })
       throw error
     }
+    await widenReadAhead(this.#settings.mountpoint, this.#deps.log)
     this.#follow(reader, channel)
   }
 

@@ -53,7 +53,13 @@ test("names in the kernel's table of mounts are decoded", () => {
   const line =
     '36 35 98:0 /mnt1 /mnt/a\\040b\\134c rw,noatime master:1 - fuse.sshfs me@host:/x\\011y rw'
   expect(parseMountinfo(`${line}\n`)).toEqual([
-    { id: 36, mountpoint: '/mnt/a b\\c', type: 'fuse.sshfs', source: 'me@host:/x\ty' },
+    {
+      id: 36,
+      device: '98:0',
+      mountpoint: '/mnt/a b\\c',
+      type: 'fuse.sshfs',
+      source: 'me@host:/x\ty',
+    },
   ])
 })
 
