@@ -38,11 +38,13 @@ const layers = {
     'domain',
   ],
   metrics: ['kernel', 'control', 'service', 'config', 'disk', 'domain'],
+  trace: ['kernel', 'control', 'disk', 'domain'],
   'local-service': ['service', 'disk', 'domain'],
   config: ['disk', 'domain'],
   profiles: ['config', 'disk', 'domain'],
   mount: [
     'metrics',
+    'trace',
     'kernel',
     'control',
     'drive',

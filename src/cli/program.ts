@@ -28,6 +28,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ['warmup', async () => (await import('./warmup.ts')).addWarmUp],
   ['log', async () => (await import('./log.ts')).addLog],
   ['metrics', async () => (await import('./metrics.ts')).addMetrics],
+  ['trace', async () => (await import('./trace.ts')).addTrace],
   ['sync', async () => (await import('./sync.ts')).addSync],
   ['outbox', async () => (await import('./outbox.ts')).addOutbox],
   ['trash', async () => (await import('./trash.ts')).addTrash],

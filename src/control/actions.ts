@@ -3,6 +3,8 @@ import type {
   DriveStatus,
   LeavingProgress,
   Synced,
+  TraceEvent,
+  TraceFilter,
   WireExplanation,
   WireItem,
   WireReport,
@@ -26,6 +28,8 @@ export interface ControlActions {
   explain(names: readonly string[]): Promise<WireExplanation>
   /** The figures of docs/METRICS.md as Prometheus reads them. */
   metrics(): Promise<string>
+  /** Operations that begin from now on, as they end, until the signal is aborted. It begins with `begun`. */
+  trace(filter: TraceFilter, signal: AbortSignal): AsyncIterable<readonly TraceEvent[]>
   /**
    * Sends what was closed under a name of the root, or all.
    * `onProgress` gets how many changes wait, of the whole drive.

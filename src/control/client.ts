@@ -11,6 +11,7 @@ import {
   refreshed,
   refusal,
   syncEvent,
+  traceEvent,
   trashItem,
   verifyEvent,
   warmUpEvent,
@@ -18,6 +19,8 @@ import {
   type LeavingEvent,
   type LeavingProgress,
   type Synced,
+  type TraceEvent,
+  type TraceFilter,
   type WireExplanation,
   type WireItem,
   type WireReport,
@@ -25,6 +28,7 @@ import {
   type WireWarmedUp,
   type WireWarmUpProgress,
 } from './protocol.ts'
+import { toTraceQuery } from './trace-query.ts'
 
 /** How a drive left: with so many changes kept for the next mount, by ending before it said, or not asked at all. */
 export type LeaveAnswer = { readonly kept: number } | 'ended' | 'dead'
@@ -145,6 +149,32 @@ export async function askToWarmUp(
     if (!isDead(error)) throw error
   }
   throw left()
+}
+
+/**
+ * What a drive does from now on, until it leaves or the signal is aborted. Rejects `unavailable` when it ends without
+ * leaving.
+ */
+export async function* askToTrace(
+  socketPath: string,
+  filter: TraceFilter,
+  signal: AbortSignal,
+): AsyncGenerator<TraceEvent> {
+  try {
+    for await (const event of eventsOf(
+      socketPath,
+      `/trace?${toTraceQuery(filter)}`,
+      traceEvent,
+      signal,
+    )) {
+      yield event
+      if (event.type === 'left') return
+    }
+  } catch (error) {
+    if (signal.aborted) return
+    if (!isDead(error)) throw error
+  }
+  if (!signal.aborted) throw left('The process of the drive has ended.')
 }
 
 /** Has the listing asked for now; resolves with the number of bags. */
@@ -279,8 +309,8 @@ function toError({ code, message, hint }: z.infer<typeof refusal>): DriveError {
   return new DriveError(code as DriveErrorCode, message, hint === undefined ? {} : { hint })
 }
 
-function left(): DriveError {
-  return new DriveError('unavailable', 'The drive ended before it answered.', {
+function left(sentence = 'The drive ended before it answered.'): DriveError {
+  return new DriveError('unavailable', sentence, {
     hint: 'Its log tells why. Mount it again: it goes on with what is not sent yet.',
   })
 }

@@ -212,6 +212,38 @@ export const warmUpEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('refused'), ...problem }),
 ])
 
+/** An operation of the drive that has ended, with what is known of it. Offsets and sizes are in bytes. */
+const tracedOperation = z.object({
+  type: z.literal('operation'),
+  /** When it ended, in ms since the epoch. */
+  atMs: z.number(),
+  operation: z.string(),
+  /** From the root of the drive, with a slash before it. */
+  path: z.string().optional(),
+  /** Where a rename leads. */
+  to: z.string().optional(),
+  offset: z.number().optional(),
+  /** What was asked for, or the length that the file was to get. */
+  size: z.number().optional(),
+  /** Name of the errno that the program saw; without it the operation succeeded. */
+  error: z.string().optional(),
+  /** What was read or written. */
+  bytes: z.number().optional(),
+  tookMs: z.number(),
+  /** Of the process that asked, and the name of its program. */
+  pid: z.number().optional(),
+  program: z.string().optional(),
+})
+
+/** A line of the answer to `POST /trace`; `left` is the last one of a drive that leaves. */
+export const traceEvent = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('begun') }),
+  tracedOperation,
+  /** So many operations are not told here, because those before them were not read in time. */
+  z.object({ type: z.literal('lost'), count: z.number() }),
+  z.object({ type: z.literal('left') }),
+])
+
 /** The answer to `POST /refresh`. */
 export const refreshed = z.object({ records: z.number() })
 
@@ -227,6 +259,20 @@ export type LeavingEvent = z.infer<typeof leavingEvent>
 export type WireItem = z.infer<typeof outboxItem>
 export type WireTrashItem = z.infer<typeof trashItem>
 
+/** Which operations a trace tells: those that all of these hold for. */
+export interface TraceFilter {
+  /** Names, as the bridge has them; all without any. */
+  readonly operations: readonly string[]
+  /** What the path begins with, or the path that a rename leads to. */
+  readonly path?: string
+  /** Of the process that asks, or of its thread. */
+  readonly pid?: number
+  /** It took longer. */
+  readonly slowMs?: number
+  /** A process of which nothing is told. */
+  readonly without?: number
+}
+
 /** How a sync ended. */
 export interface Synced {
   /** What could not be sent. */
@@ -236,6 +282,8 @@ export interface Synced {
 }
 
 export type DriveStatus = z.infer<typeof driveStatus>
+export type TracedOperation = z.infer<typeof tracedOperation>
+export type TraceEvent = z.infer<typeof traceEvent>
 export type WarmUpEvent = z.infer<typeof warmUpEvent>
 export type WireWarmUpProgress = z.infer<typeof warmUpProgress>
 export type WireWarmedUp = Omit<Extract<WarmUpEvent, { type: 'warm' }>, 'type'>

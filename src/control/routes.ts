@@ -7,10 +7,12 @@ import type {
   LeavingProgress,
   Refusal,
   SyncEvent,
+  TraceEvent,
   VerifyEvent,
   WarmUpEvent,
   WireWarmUpProgress,
 } from './protocol.ts'
+import { fromTraceQuery } from './trace-query.ts'
 
 interface ControlCall {
   readonly actions: ControlActions
@@ -18,7 +20,12 @@ interface ControlCall {
   readonly response: ServerResponse
   /** Aborted when the client has gone. */
   readonly signal: AbortSignal
+  /** Aborted when the drive leaves: an answer without an end of its own is to end. */
+  readonly closing: AbortSignal
 }
+
+/** How long the last lines of a trace may take to be read: the drive that leaves waits for them. */
+const LAST_LINES_MS = 1_000
 
 type Route = (exchange: ControlCall) => Promise<void>
 
@@ -34,6 +41,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
     response.write(figures)
     await end(response)
   },
+  'POST /trace': trace,
   'POST /sync': sync,
   'POST /warmup': warmUp,
   'POST /refresh': async ({ actions, response }) =>
@@ -67,6 +75,7 @@ export async function answer(
   actions: ControlActions,
   request: IncomingMessage,
   response: ServerResponse,
+  closing: AbortSignal,
 ): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://drive')
   const route = ROUTES[`${request.method ?? ''} ${url.pathname}`]
@@ -80,7 +89,7 @@ export async function answer(
     gone.abort(new DriveError('interrupted', 'Whoever asked has gone.'))
   })
   try {
-    await route({ actions, query: url.searchParams, response, signal: gone.signal })
+    await route({ actions, query: url.searchParams, response, signal: gone.signal, closing })
   } catch (error) {
     if (gone.signal.aborted) return
     if (!(error instanceof DriveError) || response.headersSent) throw error
@@ -135,6 +144,26 @@ async function verify({ actions, response, signal }: ControlCall): Promise<void>
   })
 }
 
+async function trace({ actions, query, response, signal, closing }: ControlCall): Promise<void> {
+  const until = AbortSignal.any([signal, closing])
+  const batches = actions.trace(fromTraceQuery(query), until)
+  const cutOff = (): void => {
+    const timer = setTimeout(() => response.destroy(), LAST_LINES_MS)
+    response.once('close', () => {
+      clearTimeout(timer)
+    })
+  }
+  closing.addEventListener('abort', cutOff, { once: true, signal })
+  beginLines(response)
+  await pipeline(traceLines(batches), response)
+}
+
+async function* traceLines(batches: AsyncIterable<readonly TraceEvent[]>): AsyncGenerator<string> {
+  const left: TraceEvent = { type: 'left' }
+  for await (const batch of batches) yield batch.map(toLine).join('')
+  yield toLine(left)
+}
+
 function asRefused(refusal: Refusal): { type: 'refused' } & Refusal {
   return { type: 'refused', ...refusal }
 }
@@ -146,11 +175,9 @@ async function answerInLines<Event>(
   task: (send: (event: Event) => void) => Promise<void>,
 ): Promise<void> {
   const send = (event: Event): void => {
-    response.write(`${JSON.stringify(event)}\n`)
+    response.write(toLine(event))
   }
-  response.writeHead(200, { 'content-type': 'application/x-ndjson', connection: 'close' })
-  // The client tells by it that this process does not hang.
-  response.flushHeaders()
+  beginLines(response)
   try {
     await task(send)
   } catch (error) {
@@ -158,6 +185,16 @@ async function answerInLines<Event>(
     send(asEvent(refusalOf(error)))
   }
   await end(response)
+}
+
+function beginLines(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/x-ndjson', connection: 'close' })
+  // The client tells by it that this process does not hang.
+  response.flushHeaders()
+}
+
+function toLine(event: unknown): string {
+  return `${JSON.stringify(event)}\n`
 }
 
 async function sendJson(response: ServerResponse, value: unknown, status = 200): Promise<void> {

@@ -16,9 +16,11 @@ export class ControlServer {
   readonly #open = new Set<Socket>()
   /** The request that is being answered on a connection. */
   readonly #requests = new WeakMap<Socket, IncomingMessage>()
+  readonly #closing: AbortController
 
-  private constructor(server: Server, socketPath: string) {
+  private constructor(server: Server, closing: AbortController, socketPath: string) {
     this.#server = server
+    this.#closing = closing
     this.#socketPath = socketPath
     server.on('connection', (socket) => {
       this.#open.add(socket)
@@ -40,8 +42,9 @@ export class ControlServer {
   ): Promise<ControlServer> {
     const { socketPath } = settings
     await rm(socketPath, { force: true })
+    const closing = new AbortController()
     const server = createServer((request, response) => {
-      answer(deps.actions, request, response).catch((error: unknown) => {
+      answer(deps.actions, request, response, closing.signal).catch((error: unknown) => {
         deps.log.error({ error: String(error) }, 'A control request failed.')
         response.destroy()
       })
@@ -57,13 +60,14 @@ export class ControlServer {
     } catch (error) {
       throw fromFileSystem(error, 'The control socket cannot be made')
     }
-    return new ControlServer(server, socketPath)
+    return new ControlServer(server, closing, socketPath)
   }
 
   /**
-   * Ends when answers under way are sent. Clients that have not sent a whole request are cut off.
+   * Ends when answers under way are sent; a trace ends now. Clients that have not sent a whole request are cut off.
    */
   async close(): Promise<void> {
+    this.#closing.abort()
     const closed = new Promise((resolve) => this.#server.close(resolve))
     for (const socket of this.#open) {
       if (this.#requests.get(socket)?.complete !== true) socket.destroy()

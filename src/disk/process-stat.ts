@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { systemErrorCode } from '../domain/errors.ts'
 
@@ -26,6 +27,18 @@ export async function readProcFile(path: string): Promise<string | undefined> {
     const code = systemErrorCode(error)
     if (code === 'ENOENT' || code === 'ESRCH') return undefined
     throw error
+  }
+}
+
+/**
+ * The same at once, for a program that waits meanwhile. Undefined as well where it is not ours to read. Only for files
+ * that no lock of that program can hold up, such as `status` and `comm`; `cmdline` is none.
+ */
+export function readProcFileNow(path: string): string | undefined {
+  try {
+    return readFileSync(`/proc/${path}`, 'utf8')
+  } catch {
+    return undefined
   }
 }
 

@@ -9,9 +9,9 @@ export function toPrintable(text: string): string {
   })
 }
 
-/** JSON that is as safe to show; a parser gets the same value back. */
-export function toPrintableJson(value: unknown): string {
-  return JSON.stringify(value, undefined, 2).replace(UNSAFE, (character) =>
+/** JSON that is as safe to show; a parser gets the same value back. Without an indent it has one line. */
+export function toPrintableJson(value: unknown, indent = 2): string {
+  return JSON.stringify(value, undefined, indent).replace(UNSAFE, (character) =>
     character === '\n'
       ? character
       : `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,

@@ -1,33 +1,38 @@
-import type Fuse from 'fuse-native'
-import { errnoName } from './errno.ts'
-
 /** Is told of each operation of the drive when it ends. */
 export interface OperationWatch {
   /** `error` is the name of the errno that the program sees, such as `ENOENT`; undefined when it succeeded. */
   ended(operation: string, tookMs: number, error: string | undefined): void
+  /** Undefined while nothing looks: then no more is found out of an operation than `ended` is told. */
+  readonly tracer?: OperationTracer | undefined
 }
 
-type AnyHandler = (...call: readonly unknown[]) => void
-type AnyReply = (result: number, ...values: readonly unknown[]) => void
+/** What an operation is about, as far as the kernel tells it. */
+export interface OperationSubject {
+  /** From the root of the drive, with a slash before it. */
+  readonly path?: string | undefined
+  /** The path that a rename leads to. */
+  readonly to?: string | undefined
+  /** Of a read or a write, in bytes. */
+  readonly offset?: number | undefined
+  /** Bytes that are to be read or written, or the length that a file gets. */
+  readonly size?: number | undefined
+}
 
-/** Handlers for fuse-native of which each tells when it has replied; the reply comes last in each call. */
-export function watchedHandlers(
-  handlers: Partial<Fuse.PathHandlers>,
-  watch: OperationWatch,
-): Partial<Fuse.PathHandlers> {
-  const all = Object.entries(handlers) as [string, AnyHandler][]
-  const watched = all.map(([operation, handler]): [string, AnyHandler] => [
-    operation,
-    (...call) => {
-      const startedMs = performance.now()
-      const reply = call.at(-1) as AnyReply
-      const tell: AnyReply = (result, ...values) => {
-        const error = result < 0 ? errnoName(-result) : undefined
-        watch.ended(operation, performance.now() - startedMs, error)
-        reply(result, ...values)
-      }
-      handler(...call.slice(0, -1), tell)
-    },
-  ])
-  return Object.fromEntries(watched)
+/** An operation that has ended. */
+export interface EndedOperation extends OperationSubject {
+  readonly operation: string
+  readonly tookMs: number
+  /** As in `OperationWatch`. */
+  readonly error: string | undefined
+  /** Bytes that were read or written. */
+  readonly bytes?: number | undefined
+}
+
+/** Is told of each operation what a person can know of it. */
+export interface OperationTracer {
+  /**
+   * Called as an operation begins, while the program still waits for it. `thread` is the one that asks, where the
+   * bridge knows it. What it answers is called when the operation has ended.
+   */
+  began(thread: number | undefined): (ended: EndedOperation) => void
 }

@@ -1,6 +1,13 @@
 import { Readable } from 'node:stream'
 import type { ControlActions } from '../control/actions.ts'
-import type { DriveStatus, Synced, WireExplanation, WireWarmedUp } from '../control/protocol.ts'
+import type {
+  DriveStatus,
+  Synced,
+  TraceEvent,
+  TraceFilter,
+  WireExplanation,
+  WireWarmedUp,
+} from '../control/protocol.ts'
 import { isOwed } from '../control/status.ts'
 import type { BagCache } from '../content/bag-cache.ts'
 import { verifyCache } from '../content/verify.ts'
@@ -15,6 +22,7 @@ import { chooseItems, listItems, type OutboxItem } from '../outbox/items.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
+import type { TraceHub } from '../trace/trace-hub.ts'
 import type { TrashItem } from '../trash/item.ts'
 import { chooseItem } from '../trash/item-names.ts'
 
@@ -27,6 +35,7 @@ export interface DriveActionsDeps {
   readonly facts: { bagIds(): Iterable<BagId> }
   readonly status: () => DriveStatus
   readonly metrics: Metrics
+  readonly traces: TraceHub
   readonly clock: Clock
 }
 
@@ -61,6 +70,10 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
 
   metrics(): Promise<string> {
     return this.#deps.metrics.text(this.status())
+  }
+
+  trace(filter: TraceFilter, signal: AbortSignal): AsyncIterable<readonly TraceEvent[]> {
+    return this.#deps.traces.follow(filter, signal)
   }
 
   async sync({ name, onProgress }: Parameters<ControlActions['sync']>[0]): Promise<Synced> {

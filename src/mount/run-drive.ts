@@ -24,6 +24,9 @@ import type { StorageService } from '../service/storage-service.ts'
 import { recallUid, rememberUid, stateDirFor } from '../state/accounts.ts'
 import type { FactsStore } from '../state/facts-store.ts'
 import type { BagCache } from '../content/bag-cache.ts'
+import { processOf } from '../trace/processes.ts'
+import { TraceHub } from '../trace/trace-hub.ts'
+import { withTraces } from '../trace/traced-watch.ts'
 import type { Trash } from '../trash/trash.ts'
 import { buildDrive } from './build-drive.ts'
 import { makeCrashHook } from './crash-hook.ts'
@@ -61,6 +64,7 @@ interface Parts {
   readonly trash: Trash
   readonly report: SelfReport
   readonly metrics: Metrics
+  readonly traces: TraceHub
 }
 
 async function build(
@@ -93,8 +97,10 @@ async function build(
   const about = aboutDrive(settings, uid)
   const report = attachVirtualDirectories({ ...parts, service, clock }, about)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
-  const bridge = await createBridge(settings.bridge, { drive, log, watch: metrics }, settings)
-  return { ...parts, stateDir, bridge, report, metrics }
+  const traces = new TraceHub({ clock, processOf })
+  const watch = withTraces(metrics, traces)
+  const bridge = await createBridge(settings.bridge, { drive, log, watch }, settings)
+  return { ...parts, stateDir, bridge, report, metrics, traces }
 }
 
 function openNotifier(

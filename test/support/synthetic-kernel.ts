@@ -6,6 +6,7 @@ import type { Drive } from '../../src/drive/drive.ts'
 import type { Channel } from '../../src/kernel/dev-fuse/channel.ts'
 import { OPCODES, type OpcodeName } from '../../src/kernel/dev-fuse/opcodes.ts'
 import { Session } from '../../src/kernel/dev-fuse/session.ts'
+import type { OperationWatch } from '../../src/kernel/operation-watch.ts'
 import { IN_HEADER, INIT_IN, OUT_HEADER, UNIQUE_AT } from '../../src/kernel/dev-fuse/structures.ts'
 
 /** What the kernel was told of a request. */
@@ -31,6 +32,7 @@ export interface SyntheticKernelDeps {
   readonly log: Logger
   readonly clock?: Clock
   readonly isToStop?: (pid: number) => boolean
+  readonly watch?: OperationWatch
 }
 
 /** The other side of a session: asks, hears and counts, and mounts nothing. */

@@ -69,7 +69,7 @@ async function setAttributes(
   const { valid, handle, size, uid, gid } = asked
   const has = (bit: number): boolean => (valid & bit) !== 0
   const owner = { ...(has(UID) ? { uid } : {}), ...(has(GID) ? { gid } : {}) }
-  if (has(SIZE)) {
+  if (changesLength(valid)) {
     if (has(HANDLE)) await drive.truncateOpen(handle as HandleId, size)
     else await onNode(context, node, (now) => drive.truncate(now, size))
   }
@@ -81,6 +81,11 @@ async function setAttributes(
     })
   }
   return tellAttributes(context, node)
+}
+
+/** True for the `valid` of a SETATTR that sets the length of a file. */
+export function changesLength(valid: number): boolean {
+  return (valid & SIZE) !== 0
 }
 
 function changesOf(asked: SetAttr, nowMs: number): AttributeChanges {

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
+import { readProcFileNow } from '../../disk/process-stat.ts'
 
 const { signals } = constants
 /** Signals that end no program by themselves. */
@@ -23,7 +23,8 @@ const STOP = maskOf([signals.SIGINT, signals.SIGTERM, signals.SIGQUIT, signals.S
  * it never gets EINTR, and few are ready for that.
  */
 export function isToStop(pid: number): boolean {
-  const status = statusOf(pid)
+  const status = readProcFileNow(`${pid}/status`)
+  // It is gone, or in a namespace that this process cannot see.
   if (status === undefined) return true
   const [own, shared, blocked, ignored, caught] = [
     'SigPnd',
@@ -37,15 +38,6 @@ export function isToStop(pid: number): boolean {
   const unheard = (blocked ?? 0n) | (ignored ?? 0n) | HARMLESS
   const survived = unheard | ((caught ?? 0n) & ~STOP)
   return (pending & KILL) !== 0n || (pending & ~survived) !== 0n
-}
-
-function statusOf(pid: number): string | undefined {
-  try {
-    return readFileSync(`/proc/${pid}/status`, 'utf8')
-  } catch {
-    // It is gone, or in a namespace that this process cannot see.
-    return undefined
-  }
 }
 
 function maskIn(status: string, field: string): bigint | undefined {

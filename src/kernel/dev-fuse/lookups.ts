@@ -43,12 +43,17 @@ export class Lookups {
     }
   }
 
+  /** The last name by which the kernel was told of a node. */
+  nameOf(node: NodeId): KnownName | undefined {
+    return this.#known.get(node)?.name
+  }
+
   /**
    * The name that the kernel has for a node as something of another kind: a record can turn out to be a folder. The
    * kernel makes a new inode of it then, and that name must not lead to the old one.
    */
   otherwise(node: NodeId, kind: Attributes['kind']): KnownName | undefined {
-    const name = this.#known.get(node)?.name
+    const name = this.nameOf(node)
     return name === undefined || name.kind === kind ? undefined : name
   }
 

@@ -19,8 +19,10 @@ export interface KernelRequest {
   readonly gid: number
   /** What follows the header. It is the kernel's again once the operation has returned: what is kept is copied. */
   readonly body: Buffer
-  /** A name in the directory `node` that the operation is about, once it has taken it from the body: for the log. */
+  /** A name in the directory `node` that the operation is about, once it has taken it from the body: for the log and for traces. */
   name: string | undefined
+  /** The other name of an operation that has two, such as the new one of a rename. */
+  newName: string | undefined
 }
 
 /** The number of a message that is long enough to have one. */
@@ -43,6 +45,7 @@ export function parseRequest(message: Buffer): KernelRequest {
     gid,
     body: message.subarray(IN_HEADER.size),
     name: undefined,
+    newName: undefined,
   }
 }
 
@@ -76,6 +79,7 @@ export function readNames<Count extends 1 | 2>(
 ): Count extends 1 ? readonly [string] : readonly [string, string] {
   const names = readTexts(request.body, start, count)
   request.name = names[0]
+  request.newName = names[1]
   for (const name of names) checkTypedName(name)
   return names
 }

@@ -12,6 +12,7 @@ import type { Channel } from './channel.ts'
 import type { Operations } from './context.ts'
 import { DirectoryHandles } from './directory-handles.ts'
 import { NodeIds } from './node-ids.ts'
+import { pathOfNode, type KnownNodes } from './node-paths.ts'
 import { encodeAnswer, encodeRefusal } from './encode-reply.ts'
 import { isToStop } from './is-to-stop.ts'
 import { Lookups } from './lookups.ts'
@@ -24,6 +25,7 @@ import { ReadBuffers } from './read-buffers.ts'
 import { parseRequest, uniqueOf, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
 import { BATCH_FORGET_IN, FORGET_IN, FORGET_ONE, INTERRUPT_IN } from './structures.ts'
+import { traceRequest } from './trace-request.ts'
 import { WaitingRequests } from './waiting-requests.ts'
 import { watchedOperations } from './watched-operations.ts'
 
@@ -68,7 +70,10 @@ export class Session {
       buffers: new ReadBuffers(),
       descriptors: new OpenDescriptors({ clock }),
     })
-    this.#operations = watch === undefined ? operations : watchedOperations(operations, watch)
+    this.#operations =
+      watch === undefined
+        ? operations
+        : watchedOperations(operations, watch, (...asked) => traceRequest(this.#known, ...asked))
     this.#waiting = new WaitingRequests({
       clock,
       isToStop: deps.isToStop ?? isToStop,
@@ -76,6 +81,10 @@ export class Session {
         channel.answer(encodeRefusal(unique, errno.EINTR))
       },
     })
+  }
+
+  get #known(): KnownNodes {
+    return { drive: this.#deps.drive, ids: this.#ids, lookups: this.#lookups }
   }
 
   /** Resolves when the kernel and this agree on a version; rejects `usage` when they cannot. */
@@ -217,9 +226,9 @@ export class Session {
 
   #logged(operation: OpcodeName, { node, name }: KernelRequest): Logged {
     const named = { operation: operation.toLowerCase() }
-    const path = this.#deps.drive.pathOf(this.#ids.inDrive(node))
+    const path = pathOfNode(this.#known, node)
     if (path === undefined) return named
-    return { ...named, path: name === undefined ? `/${path}` : posix.join('/', path, name) }
+    return { ...named, path: name === undefined ? path : posix.join(path, name) }
   }
 
   #failure(logged: Logged, error: unknown): KernelAnswer {

@@ -19,10 +19,17 @@ import {
   askToRefresh,
   askToRestore,
   askToSync,
+  askToTrace,
   askToVerify,
   askToWarmUp,
 } from '../../../src/control/client.ts'
-import type { DriveStatus, WireExplanation, WireItem } from '../../../src/control/protocol.ts'
+import type {
+  DriveStatus,
+  TraceEvent,
+  TraceFilter,
+  WireExplanation,
+  WireItem,
+} from '../../../src/control/protocol.ts'
 import { ControlServer } from '../../../src/control/server.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
@@ -70,6 +77,7 @@ async function serve(some: Partial<ControlActions>): Promise<void> {
     warmUp: none,
     refresh: none,
     metrics: none,
+    trace: none,
     sync: none,
     retry: none,
     discard: none,
@@ -195,6 +203,110 @@ it('tells how far a warm-up is, and ends it when who asked has gone', async () =
   )
   await expect(given).rejects.toMatchObject({ code: 'interrupted' })
   await stopped
+})
+
+const TRACED: TraceEvent = { type: 'operation', atMs: 1, operation: 'read', tookMs: 0.5 }
+
+/** A trace that tells one operation again and again, as fast as it is read. */
+async function* traceWithoutEnd(
+  signal: AbortSignal,
+  length = 100,
+): AsyncGenerator<readonly TraceEvent[]> {
+  yield [{ type: 'begun' }]
+  const batch = Array.from({ length }, () => TRACED)
+  while (!signal.aborted) {
+    await new Promise((resolve) => setImmediate(resolve))
+    yield batch
+  }
+}
+
+it('traces what is asked for, until the drive leaves', async () => {
+  const filter: TraceFilter = {
+    operations: ['read', 'write'],
+    path: '/a&b ü',
+    ...{ pid: 4, slowMs: 0, without: 5 },
+  }
+  const asked: unknown[] = []
+  await serve({
+    trace: async function* (given, signal) {
+      asked.push(given)
+      yield [{ type: 'begun' }, TRACED]
+      await new Promise((resolve) => {
+        signal.addEventListener('abort', resolve)
+      })
+      yield [{ type: 'lost', count: 2 }]
+    },
+  })
+  const told: TraceEvent[] = []
+  let closed: Promise<void> | undefined
+  for await (const event of askToTrace(socketPath, filter, new AbortController().signal)) {
+    told.push(event)
+    if (event.type === 'operation') closed = server?.close()
+  }
+  await closed
+  expect(asked).toEqual([filter])
+  expect(told).toEqual([{ type: 'begun' }, TRACED, { type: 'lost', count: 2 }, { type: 'left' }])
+})
+
+it('ends a trace when who follows it has gone', async () => {
+  let ended = (): void => undefined
+  const isOver = new Promise<void>((resolve) => {
+    ended = resolve
+  })
+  await serve({
+    trace: async function* (_filter, signal) {
+      try {
+        yield* traceWithoutEnd(signal)
+      } finally {
+        ended()
+      }
+    },
+  })
+  const stop = new AbortController()
+  let count = 0
+  for await (const event of askToTrace(socketPath, { operations: [] }, stop.signal)) {
+    count += 1
+    if (event.type === 'operation') stop.abort()
+  }
+  expect(count).toBeGreaterThan(1)
+  await isOver
+})
+
+it('is not held up by a trace that nobody reads when it leaves', async () => {
+  // More than a socket takes that is not read.
+  await serve({ trace: (_filter, signal) => traceWithoutEnd(signal, 50_000) })
+  const client = connect(socketPath, () => client.write('POST /trace HTTP/1.1\r\nHost: d\r\n\r\n'))
+  client.on('error', () => undefined)
+  await once(client, 'readable')
+  await server?.close()
+  client.resume()
+  await once(client, 'close')
+})
+
+it('tells that a drive which is traced was killed, and refuses what is no filter', async () => {
+  await serve({ trace: (_filter, signal) => traceWithoutEnd(signal) })
+  const bad = askToTrace(socketPath, { operations: [], pid: NaN }, new AbortController().signal)
+  await expect(bad.next()).rejects.toMatchObject({ code: 'usage' })
+  await server?.close()
+  const killed = listenRaw((socket) =>
+    socket.once('data', () => {
+      socket.end(
+        'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n11\r\n{"type":"begun"}\n\r\n',
+      )
+    }),
+  )
+  killed.listen(socketPath)
+  await once(killed, 'listening')
+  try {
+    const events = askToTrace(socketPath, { operations: [] }, new AbortController().signal)
+    expect((await events.next()).value).toEqual({ type: 'begun' })
+    await expect(events.next()).rejects.toMatchObject({
+      code: 'unavailable',
+      message: 'The process of the drive has ended.',
+    })
+  } finally {
+    killed.close()
+  }
 })
 
 it('hands errors of the drive over as they are', async () => {
