@@ -4,7 +4,7 @@ import { shortened } from './tokens.ts'
 /** Bags of one name, each as its files, in an order that only their content decides. */
 type Versions = ReadonlyMap<string, readonly string[]>
 
-/** A name that the drive gave to an older bag of that name. */
+/** A name that the drive gave to an older bag of that name. What is written there is stored under it. */
 const MARK = / \([0-9a-zA-Z]{8,}\)$/
 
 /** What the account has, as a drive should show it. */
@@ -19,7 +19,7 @@ export function accountOf(lives: readonly Life[]): Account {
   const all = lives.filter(({ files }) => files.size > 0)
   const last = new Map(all.map((life) => [life.name, life]))
   return {
-    versions: groupBy(all.map(({ name, files }) => [name, files])),
+    versions: groupBy(all.map(({ name, files }) => [name.replace(MARK, ''), files])),
     newest: new Map(
       [...last].flatMap(([name, { files }]) => {
         const content = files.get('')
