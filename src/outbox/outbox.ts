@@ -224,12 +224,16 @@ export class Outbox implements Intents {
   }
 
   /**
-   * Where content may lie that the service has as this bag: it waits for the disk before it becomes the cache's, and
+   * Where content may lie that the service has for sure as this bag: it waits for the disk before it becomes the cache's, and
    * may be that already.
    */
   stagedAs(bagId: BagId): string | undefined {
     const put = this.intents().find(
-      (each) => each.kind === 'put' && each.bagId === bagId && each.content.from === 'staged',
+      (each) =>
+        each.kind === 'put' &&
+        each.phase === 'confirmed' &&
+        each.bagId === bagId &&
+        each.content.from === 'staged',
     )
     return put === undefined ? undefined : this.contentPath(put.id)
   }

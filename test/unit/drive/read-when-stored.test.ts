@@ -28,3 +28,19 @@ it.each([
     expect(await service.contents()).toEqual({ copy: 'content' })
   },
 )
+
+it('a bag whose id is answered to an upload of other content keeps its own', async () => {
+  const account = await AccountInProcess.start()
+  const { service } = account
+  const theirs = await service.upload('other', 'theirs')
+  const user = await account.open()
+  const body = JSON.stringify({ bag_id: theirs })
+  service.proxy.add({
+    match: { method: 'POST', path: /upload/ },
+    fault: { answer: { status: 200, body } },
+  })
+  await user.write('doc', 'ours!!')
+  await expect.poll(() => user.outbox.intents()[0]?.failure).toBeDefined()
+  expect(await user.read('other')).toBe('theirs')
+  expect(await user.read('doc')).toBe('ours!!')
+})
