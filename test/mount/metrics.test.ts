@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 import { samplesOf } from '../unit/metrics/figures.ts'
+import { faultsOf } from '../unit/metrics/metric-rules.ts'
 
 let bench: Bench
 afterEach(async () => {
@@ -46,6 +47,9 @@ describe.runIf(canMount())('the figures of a drive', () => {
 
     const told = await bench.bagfs(['metrics', drive.path])
     expect(told).toMatchObject({ code: 0, stderr: '' })
+    // Of all that is counted there are samples by now.
+    expect(faultsOf(await text())).toEqual([])
+    expect(faultsOf(`${told.stdout}\n`)).toEqual([])
     const names = (figures: string): readonly string[] => figures.match(/^# TYPE .*$/gm) ?? []
     expect(names(told.stdout)).toEqual(names(await text()))
     expect(await bench.bagfs(['metrics'])).toMatchObject({ code: 0 })
