@@ -1,9 +1,9 @@
 /**
  * `npm run build`: the program and the libraries that it uses, as a few files in `dist`, or in the directory that is
- * given, and the manual pages. One file loads several times faster than hundreds. Types are checked by `npm run types`.
+ * given, the page of `bagfs status --web`, and the manual pages. One file loads several times faster than hundreds. Types are checked by `npm run types`.
  */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
 
@@ -42,8 +42,20 @@ const { output } = await bundle.write({ dir: target, format: 'esm' })
 await bundle.close()
 writeFileSync(join(target, 'LICENSES.txt'), licensesOf(output))
 
+await buildPage('src/web/page', join(target, 'page'))
+
 // npm installs them with the program; its own options are their text.
 if (target === 'dist') execFileSync(process.execPath, ['dist/main.js', 'man-pages', 'dist/man'])
+
+/** What runs in the browser is one script; the rest is served as it is. */
+async function buildPage(source, directory) {
+  const page = await rolldown({ input: join(source, 'main.ts'), platform: 'browser' })
+  await page.write({ dir: directory, format: 'esm', entryFileNames: 'page.js' })
+  await page.close()
+  for (const name of ['index.html', 'page.css', 'icon.svg']) {
+    copyFileSync(join(source, name), join(directory, name))
+  }
+}
 
 /** The notices of the packages that the bundle has parts of, as their licenses ask. */
 function licensesOf(chunks) {

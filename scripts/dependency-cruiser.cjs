@@ -37,14 +37,17 @@ const layers = {
     'disk',
     'domain',
   ],
-  metrics: ['kernel', 'control', 'service', 'config', 'disk', 'domain'],
   trace: ['kernel', 'control', 'disk', 'domain'],
+  metrics: ['loopback', 'kernel', 'control', 'service', 'config', 'disk', 'domain'],
+  loopback: ['disk', 'domain'],
   'local-service': ['service', 'disk', 'domain'],
   config: ['disk', 'domain'],
   profiles: ['config', 'disk', 'domain'],
+  web: ['mount', 'loopback', 'control', 'drive', 'outbox', 'config', 'domain'],
   mount: [
     'metrics',
     'trace',
+    'loopback',
     'kernel',
     'control',
     'drive',
@@ -113,6 +116,19 @@ module.exports = {
       severity: 'error',
       from: { path: '^src/local-service/' },
       to: { path: '^src/service/', pathNot: '^src/service/wire\\.ts$' },
+    },
+    {
+      // It runs in a browser.
+      name: 'the-page-knows-only-its-view',
+      severity: 'error',
+      from: { path: '^src/web/page/' },
+      to: { pathNot: '^src/web/(page/|view\\.ts$)' },
+    },
+    {
+      name: 'the-page-is-no-module-of-the-program',
+      severity: 'error',
+      from: { pathNot: '^src/web/page/' },
+      to: { path: '^src/web/page/' },
     },
     {
       // Else a short command loads the libraries of all.

@@ -9,7 +9,7 @@ export default tseslint.config(
     extends: [tseslint.configs.strictTypeChecked],
     languageOptions: {
       parserOptions: {
-        project: ['./test/tsconfig.json'],
+        project: ['./test/tsconfig.json', './src/web/page/tsconfig.json'],
         tsconfigRootDir: `${import.meta.dirname}/..`,
       },
     },

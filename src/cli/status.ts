@@ -1,4 +1,4 @@
-import type { Command } from '@commander-js/extra-typings'
+import { Option, type Command } from '@commander-js/extra-typings'
 import type { DriveStatus } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { CommandContext } from './context.ts'
@@ -8,13 +8,25 @@ import type { Output } from './output.ts'
 import { describeStatus } from '../mount/status-words.ts'
 
 /** Adds `bagfs status`. */
-export function addStatus(program: Command, { output }: CommandContext): void {
+export function addStatus(program: Command, context: CommandContext): void {
+  const { output } = context
   program
     .command('status')
     .description('tell how mounted drives are; fails (1) when something could not be stored')
     .argument('[mountpoint]', 'one drive (default: all)')
     .option('--json', 'print JSON')
-    .action(async (path, { json = false }) => {
+    .addOption(
+      new Option('--web', 'show one drive as a page in the browser, until Ctrl-C').conflicts(
+        'json',
+      ),
+    )
+    .action(async (path, { json = false, web }) => {
+      if (web === true) {
+        // Loaded here: what serves a page takes longer to load than the status to tell.
+        const { showStatusPage } = await import('./status-page.ts')
+        await showStatusPage(context, path)
+        return
+      }
       const mountpoint = path === undefined ? undefined : await absoluteMountpoint(path)
       const { live, dead } = await findDrives(mountpoint)
       const remains = await findRemains(dead)

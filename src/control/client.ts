@@ -215,7 +215,7 @@ export async function askContent(socketPath: string, id: string): Promise<Incomi
 
 /** What was deleted or replaced, the newest first. */
 export async function askTrash(socketPath: string): Promise<readonly WireTrashItem[]> {
-  return z.array(trashItem).parse(JSON.parse(await answerOf(socketPath, 'GET', '/trash')))
+  return z.array(trashItem).parse(JSON.parse(await answerSoonOf(socketPath, '/trash')))
 }
 
 /** Resolves when it is as safe as the mode of the drive promises. */
@@ -284,6 +284,16 @@ async function begunWithin(
 async function answerOf(socketPath: string, method: 'GET' | 'POST', path: string): Promise<string> {
   try {
     return await text(await ask(socketPath, method, path))
+  } catch (error) {
+    throw isDead(error) ? left() : error
+  }
+}
+
+/** As `answerOf`, of what a drive that lives tells at once. */
+async function answerSoonOf(socketPath: string, path: string): Promise<string> {
+  try {
+    const asked = (signal: AbortSignal) => ask(socketPath, 'GET', path, signal)
+    return await text(await begunWithin(socketPath, asked))
   } catch (error) {
     throw isDead(error) ? left() : error
   }

@@ -125,6 +125,13 @@ export const driveStatus = z.object({
       notKept: z.number(),
     }),
   ),
+  /**
+   * Bytes of the account as `df` tells them, by what was heard last: `free` is less what waits. Missing before the
+   * service has told, and from a drive of an earlier version.
+   */
+  space: optional(z.object({ capacity: z.number(), free: z.number() })),
+  /** Bytes that went to and came from the service since it was mounted; an earlier version does not tell. */
+  traffic: optional(z.object({ sentBytes: z.number(), receivedBytes: z.number() })),
   /** Directories of changes that could not be read and were set aside; older drives do not tell. */
   damaged: z.array(z.string()).default([]),
   /** What is being written and takes room of the account, the largest first; an earlier version does not tell. */

@@ -4,6 +4,7 @@ import type { Intent } from '../intents/intent.ts'
 import type { ShownConflict } from '../drive/root/conflicts.ts'
 import type { LeftOutFile } from '../drive/folders/left-out.ts'
 import type { RefusedChanges, RoomHolder } from '../drive/space/room.ts'
+import type { SpaceReport } from '../drive/space/space.ts'
 import type { ListingStatus } from '../namespace/listing.ts'
 import { listItems, type Sending } from '../outbox/items.ts'
 import { percentOf } from '../outbox/words.ts'
@@ -21,6 +22,8 @@ export interface StatusDeps {
   readonly roomHolders: () => readonly RoomHolder[]
   readonly refused: () => readonly RefusedChanges[]
   readonly trash: () => TrashReport
+  readonly space: () => SpaceReport | undefined
+  readonly traffic: () => NonNullable<DriveStatus['traffic']>
   /** A name in the listing for a bag, if it has one. */
   readonly nameOf: (bagId: BagId) => string | undefined
 }
@@ -35,6 +38,7 @@ export type AboutDrive = Pick<
 export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus {
   const { ageMs, records, lastError } = deps.listing.status()
   const { downloads, ...cache } = deps.cache.stats()
+  const space = deps.space()
   return {
     version: 1,
     ...about,
@@ -55,6 +59,8 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     leftOut: [...deps.leftOut()],
     refused: [...deps.refused()],
     trash: { ...deps.trash() },
+    ...(space === undefined ? {} : { space }),
+    traffic: deps.traffic(),
     damaged: [...deps.outbox.damaged()],
     room: deps.roomHolders().map(({ name, bytes }) => ({ name, bytes })),
   }

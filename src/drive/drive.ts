@@ -308,6 +308,11 @@ export class Drive {
     return this.#parts.space.report()
   }
 
+  /** As `space`, without waiting: by what was heard last. */
+  lastSpace(): SpaceReport | undefined {
+    return this.#parts.space.lastReport()
+  }
+
   /** What takes room of the account and is no change that waits, the largest first. */
   roomHolders(): readonly RoomHolder[] {
     return this.#parts.space.holders()

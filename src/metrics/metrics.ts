@@ -13,6 +13,8 @@ import { makeMetrics, type MadeMetrics } from './table.ts'
 export class Metrics implements OperationWatch, WireMeter {
   readonly #registry = new Registry()
   readonly #made: MadeMetrics = makeMetrics(this.#registry)
+  #sentBytes = 0
+  #receivedBytes = 0
 
   get contentType(): string {
     return this.#registry.contentType
@@ -23,11 +25,18 @@ export class Metrics implements OperationWatch, WireMeter {
     if (error !== undefined) this.#made.bagfs_operation_errors_total.inc({ operation, error })
   }
 
+  /** Bytes of all requests and answers, for the drive's status. */
+  traffic(): NonNullable<DriveStatus['traffic']> {
+    return { sentBytes: this.#sentBytes, receivedBytes: this.#receivedBytes }
+  }
+
   sent(endpoint: Endpoint, bytes: number): void {
+    this.#sentBytes += bytes
     this.#made.bagfs_service_sent_bytes_total.inc({ endpoint }, bytes)
   }
 
   received(endpoint: Endpoint, bytes: number): void {
+    this.#receivedBytes += bytes
     this.#made.bagfs_service_received_bytes_total.inc({ endpoint }, bytes)
   }
 

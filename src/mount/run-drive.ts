@@ -95,7 +95,7 @@ async function build(
   releases.add('outage poller', () => outagePoller.close())
   const parts = { ...built, uploader }
   const about = aboutDrive(settings, uid)
-  const report = attachVirtualDirectories({ ...parts, service, clock }, about)
+  const report = attachVirtualDirectories({ ...parts, service, clock, metrics }, about)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
   const traces = new TraceHub({ clock, processOf })
   const watch = withTraces(metrics, traces)

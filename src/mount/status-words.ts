@@ -27,13 +27,13 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
   return lines.map((line) => `${line}\n`).join('')
 }
 
-const MODES: Readonly<Record<DriveStatus['mode'], string>> = {
+export const MODES: Readonly<Record<DriveStatus['mode'], string>> = {
   through: 'closing a file waits for the service',
   back: 'closing a file waits for the local disk; uploads follow',
   'read-only': 'read-only',
 }
 
-function describeListing(listing: DriveStatus['listing'], nowMs: number): string {
+export function describeListing(listing: DriveStatus['listing'], nowMs: number): string {
   const { ageMs, records, lastError } = listing
   const count = records === 1 ? '1 bag' : `${records} bags`
   const age = ageMs === null ? 'none yet' : `${count}, ${formatTime(ageMs)} old`
@@ -54,7 +54,7 @@ export function describeCache(cache: {
 }
 
 /** `3 items, 12 MB, each for 24 h; 2 had to go for want of room` */
-function describeTrash(trash: NonNullable<DriveStatus['trash']>): string {
+export function describeTrash(trash: NonNullable<DriveStatus['trash']>): string {
   const { items, bytes, keptMs, givenUp, notKept } = trash
   const count = items === 1 ? '1 item' : `${items} items`
   const parts = [
@@ -66,7 +66,7 @@ function describeTrash(trash: NonNullable<DriveStatus['trash']>): string {
 }
 
 /** `big.bin holds 12 MB of the account` */
-function describeHolder({ name, bytes }: DriveStatus['room'][number]): string {
+export function describeHolder({ name, bytes }: DriveStatus['room'][number]): string {
   const what = name === '' ? 'a file that was deleted while it is open' : name
   return `${what} holds ${formatSize(bytes)} of the account until it is closed and stored`
 }
@@ -77,8 +77,8 @@ function describeDownload(download: DriveStatus['downloads'][number]): string {
   return `${name ?? bagId}, ${formatSize(receivedBytes)}${of}`
 }
 
-/** `2 changes wait (14 MB), 1 waits for you.` */
-export function summariseOutbox(items: readonly WireItem[]): string {
+/** `2 changes wait (14 MB), 1 failed and waits for you (bagfs outbox).`; `where` is what helps with those. */
+export function summariseOutbox(items: readonly WireItem[], where = ' (bagfs outbox)'): string {
   const owed = items.filter(isOwed)
   if (owed.length === 0) return 'empty: everything is stored.'
   const bytes = owed.reduce((sum, item) => sum + (item.bytes ?? 0), 0)
@@ -88,8 +88,7 @@ export function summariseOutbox(items: readonly WireItem[]): string {
   const failed = owed.filter(({ failure }) => failure?.waitsForUser === false).length
   const stuck = owed.filter(({ failure }) => failure?.waitsForUser === true).length
   if (failed > 0) parts.push(`${failed} failed and will be tried again`)
-  if (stuck > 0)
-    parts.push(`${stuck} failed and ${stuck === 1 ? 'waits' : 'wait'} for you (bagfs outbox)`)
+  if (stuck > 0) parts.push(`${stuck} failed and ${stuck === 1 ? 'waits' : 'wait'} for you${where}`)
   return `${parts.join(', ')}.`
 }
 
@@ -107,14 +106,23 @@ export function describeDamaged(path: string): string {
 
 /** `report.pdf  12 kB  failed: ... (will be tried again), tried 3 times, next in 12 s` */
 export function describeItem(item: WireItem, nowMs: number): string {
-  const { name, kind, bytes, state, failure, nextTryAtMs } = item
+  const { what, state } = describeChange(item, nowMs)
+  return `${item.name}  ${what}  ${state}`
+}
+
+/** What a change brings (`12 kB`), and how it is: `waiting`, `failed: ... (will be tried again), next in 12 s`. */
+export function describeChange(
+  item: WireItem,
+  nowMs: number,
+): { readonly what: string; readonly state: string } {
+  const { kind, bytes, state, failure, nextTryAtMs } = item
   const what = kind === 'delete' ? 'to be deleted' : bytes === undefined ? '-' : formatSize(bytes)
   const tries = failure === undefined || failure.tries < 2 ? '' : `, tried ${failure.tries} times`
   const next =
     nextTryAtMs === undefined || nextTryAtMs <= nowMs
       ? ''
       : `, next in ${formatTime(nextTryAtMs - nowMs)}`
-  return `${name}  ${what}  ${state}${tries}${next}`
+  return { what, state: `${state}${tries}${next}` }
 }
 
 /** A span of time in its largest fitting unit: `3 s`, `5 min`, `2 h`, `4 days`. */

@@ -9,6 +9,7 @@ import { controlDirectory } from '../drive/virtual/control-directory.ts'
 import { TrashDirectory } from '../drive/virtual/trash-directory.ts'
 import { VirtualHome } from '../drive/virtual/virtual-home.ts'
 import type { VirtualDirectory } from '../drive/virtual/virtual-entry.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
@@ -28,6 +29,7 @@ export interface VirtualDirectoriesDeps {
   readonly facts: FactsStore
   readonly clock: Clock
   readonly trash: Trash
+  readonly metrics: Pick<Metrics, 'traffic'>
 }
 
 /** What the drive tells of itself, for its socket and its made-up files alike. */
@@ -41,7 +43,7 @@ export function attachVirtualDirectories(
   deps: VirtualDirectoriesDeps,
   about: AboutDrive,
 ): SelfReport {
-  const { drive, listing, clock } = deps
+  const { drive, listing, clock, metrics } = deps
   const contents = new Contents(deps)
   const status = (): DriveStatus =>
     collectStatus(
@@ -52,6 +54,8 @@ export function attachVirtualDirectories(
         roomHolders: () => drive.roomHolders(),
         refused: () => drive.refusedChanges(),
         trash: () => drive.trash.report(),
+        space: () => drive.lastSpace(),
+        traffic: () => metrics.traffic(),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
       },
       about,

@@ -465,6 +465,14 @@ export class Bench {
     ])
   }
 
+  /** Starts a command of this bench and does not wait for its end; the caller ends it. */
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}): ChildProcess {
+    return spawn(process.execPath, [PROGRAM, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, XDG_RUNTIME_DIR: this.dir, XDG_STATE_HOME: this.dir, ...env },
+    })
+  }
+
   async close(): Promise<void> {
     for (const drive of this.#drives) await drive.kill()
     if (isMounted(this.mountpoint)) {

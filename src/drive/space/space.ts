@@ -143,7 +143,12 @@ export class Space {
   /** For `df`; undefined before the service has ever answered. */
   async report(): Promise<SpaceReport | undefined> {
     if (this.#account === undefined) await this.ask()
-    else this.#renew()
+    return this.lastReport()
+  }
+
+  /** As `report`, by what was heard last, which is asked for again in the background when it is old. */
+  lastReport(): SpaceReport | undefined {
+    this.#renew()
     const free = this.freeFor(undefined)
     if (this.#account === undefined || free === undefined) return undefined
     return { capacity: this.#account.capacity, free: Math.max(free, 0) }

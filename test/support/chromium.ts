@@ -1,0 +1,30 @@
+import { existsSync } from 'node:fs'
+import { chromium, type Browser } from 'playwright-core'
+
+/** Debian's. */
+const PROGRAM = '/usr/bin/chromium'
+
+/**
+ * True when there is a browser for the tests of pages. Says loudly when they are skipped; with BAGFS_REQUIRE_MOUNT=1, as
+ * in CI, a machine without one fails instead.
+ */
+export function canBrowse(): boolean {
+  if (existsSync(PROGRAM)) return true
+  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') {
+    throw new Error(`Tests of pages cannot run: ${PROGRAM} is missing.`)
+  }
+  console.error(
+    `\n*** TESTS OF PAGES SKIPPED: ${PROGRAM} is missing. Nothing below proves that pages work. ***\n`,
+  )
+  return false
+}
+
+/** A browser without a window; it keeps what it writes in a directory that it removes. */
+export function openBrowser(): Promise<Browser> {
+  const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  return chromium.launch({
+    executablePath: PROGRAM,
+    // Small containers have a small /dev/shm.
+    args: [...asRoot, '--disable-dev-shm-usage'],
+  })
+}
