@@ -7,6 +7,7 @@ import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { FactsStore } from '../state/facts-store.ts'
+import { PinsStore } from '../state/pins-store.ts'
 import { acquireLock } from '../state/lock.ts'
 import type { DrivePlace } from './drive-places.ts'
 
@@ -40,7 +41,8 @@ async function withFacts<Result>(
 ): Promise<Result> {
   const facts = await FactsStore.open({ log }, { dir: stateDir })
   try {
-    const cache = await openIdle(stateDir, facts, log)
+    const pins = await PinsStore.open({ clock: systemClock, log }, { dir: stateDir })
+    const cache = await openIdle(stateDir, { facts, pins }, log)
     try {
       return await task(onDisk(cache, facts))
     } finally {
@@ -52,13 +54,18 @@ async function withFacts<Result>(
 }
 
 /** Without limits: nothing is evicted by looking at it. */
-function openIdle(stateDir: string, facts: FactsStore, log: Logger): Promise<BagCache> {
+function openIdle(
+  stateDir: string,
+  { facts, pins }: { readonly facts: FactsStore; readonly pins: PinsStore },
+  log: Logger,
+): Promise<BagCache> {
+  const pinned = pins.all().flatMap(({ bagId }) => bagId ?? [])
   const download = (): Promise<never> =>
     Promise.reject(
       new DriveError('unavailable', 'Nothing is downloaded while no drive is mounted.'),
     )
   return BagCache.open(
-    { service: { download }, log, clock: systemClock, facts, listedSizes: () => [] },
+    { service: { download }, log, clock: systemClock, facts, pinned, listedSizes: () => [] },
     {
       dir: join(stateDir, 'cache'),
       maxBytes: Number.MAX_SAFE_INTEGER,

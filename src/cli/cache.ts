@@ -57,7 +57,9 @@ const DO: Readonly<Record<(typeof VERBS)[number], (cache: CacheAccess) => Promis
     await cache.clear()
     const value = await cache.stats()
     const text =
-      value.bytes === 0 ? 'emptied' : `emptied, but for what is open: ${describeCache(value)}`
+      value.bytes === 0
+        ? 'emptied'
+        : `emptied, but for what is open or pinned: ${describeCache(value)}`
     return { value, text }
   },
   verify: async (cache) => {

@@ -7,7 +7,7 @@ const USAGE = 2
 const NOT_ALLOWED = 3
 const NOT_FOUND = 4
 const NO_ANSWER = 5
-const NO_SPACE = 6
+export const NO_SPACE = 6
 const IN_USE = 7
 /** A bug of ours; `EX_SOFTWARE` of sysexits.h. */
 const BUG = 70

@@ -15,7 +15,9 @@ export function addExplain(program: Command, { output }: CommandContext): void {
     .action(async (path, { json = false }) => {
       const { drive, names } = await findDriveOf(path)
       const told = await askToExplain(drive.socketPath, names)
-      const telling = { mountpoint: drive.mountpoint, nowMs: systemClock.now() }
+      const { mountpoint, status } = drive
+      const cacheBytes = status.cache.maxBytes
+      const telling = { mountpoint, nowMs: systemClock.now(), cacheBytes }
       if (json) output.json({ version: 1, ...told, toDo: remediesFor(told, telling) })
       else for (const line of describeExplanation(told, telling)) output.line(line)
     })

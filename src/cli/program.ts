@@ -26,6 +26,8 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ['explain', async () => (await import('./explain.ts')).addExplain],
   ['refresh', async () => (await import('./refresh.ts')).addRefresh],
   ['warmup', async () => (await import('./warmup.ts')).addWarmUp],
+  ['pin', async () => (await import('./pin.ts')).addPin],
+  ['unpin', async () => (await import('./unpin.ts')).addUnpin],
   ['log', async () => (await import('./log.ts')).addLog],
   ['metrics', async () => (await import('./metrics.ts')).addMetrics],
   ['trace', async () => (await import('./trace.ts')).addTrace],

@@ -15,7 +15,7 @@ import { Bag } from './bag.ts'
 import type { BagDependencies, BagSettings } from './bag.ts'
 import { CacheLayout } from './cache-layout.ts'
 import { CacheSpace, freeBytesOf } from './cache-space.ts'
-import type { DiskRoom } from './cache-space.ts'
+import type { LastDiskRoom } from './cache-space.ts'
 import { DiskSpeed } from './disk-speed.ts'
 import { ReadDispatcher } from './read-dispatcher.ts'
 import { ReadTally } from './read-tally.ts'
@@ -36,6 +36,8 @@ export interface BagCacheDependencies {
   readonly freeBytes?: (dir: string) => Promise<number>
   /** Of the disk of `dir`; measured by default. */
   readonly readDispatcher?: ReadDispatcher
+  /** What is pinned from the start, see `BagCache.pin`. */
+  readonly pinned?: readonly BagId[]
 }
 
 export interface BagCacheSettings extends BagSettings {
@@ -58,6 +60,10 @@ export interface ReadOptions {
   readonly listedLength?: number
   /** The reader begins at the start: a download that tells the length may go on at once. */
   readonly fromStart?: boolean
+}
+
+export interface FetchOptions extends Pick<CopyOptions, 'signal' | 'onProgress'> {
+  readonly isBehind?: boolean
 }
 
 export interface HeadOptions {
@@ -108,7 +114,7 @@ export class BagCache {
   readonly #background: PQueue
   readonly #readDispatcher: ReadDispatcher
   readonly #copies: BagCopies
-  readonly #tally = new ReadTally()
+  readonly #tally: ReadTally
   /** Bags in use; a bag leaves when it retires. */
   readonly #bags = new Map<string, Bag>()
   #closed = false
@@ -119,6 +125,7 @@ export class BagCache {
     readDispatcher: ReadDispatcher,
   ) {
     this.#readDispatcher = readDispatcher
+    this.#tally = new ReadTally(dependencies)
     this.#background = new PQueue({ concurrency: 1 })
     this.#dependencies = {
       ...dependencies,
@@ -145,6 +152,7 @@ export class BagCache {
     const { log, freeBytes = freeBytesOf, readDispatcher = new ReadDispatcher() } = dependencies
     const layout = await CacheLayout.open(settings.dir, log)
     const space = new CacheSpace({ layout, log, freeBytes }, settings)
+    space.pin(keysOf(dependencies.pinned ?? []))
     try {
       space.load(await layout.scan())
     } catch (error) {
@@ -159,7 +167,7 @@ export class BagCache {
     )
   }
 
-  get room(): DiskRoom {
+  get room(): LastDiskRoom {
     return this.#dependencies.space
   }
 
@@ -250,21 +258,40 @@ export class BagCache {
     return this.#copies.sumOf(this.#use(bagId), options)
   }
 
+  /** The content of these bags stays whatever the limit and the disk's floor are, and that of no others. */
+  pin(bagIds: Iterable<BagId>): void {
+    this.#dependencies.space.pin(keysOf(bagIds))
+  }
+
+  /** Bytes that content more could have on the disk, if all went that may go. */
+  attainableBytes(): Promise<number> {
+    return this.#dependencies.space.attainableBytes()
+  }
+
   /** What is here of a bag is evicted after all else that is here. */
   renew(bagId: BagId): void {
     this.#dependencies.space.renew(fileNameOf(bagId))
   }
 
   /**
-   * Fetches all of a bag; resolves with its length. Rejects `local-disk-full` when there is no room to keep it, and as a
-   * read would.
+   * Fetches all of a bag; resolves with its length. `isBehind` lets reads of programs that wait for the service go first.
+   * Rejects `local-disk-full` as soon as there is no room to keep it, and as a read would.
    */
-  async fetch(bagId: BagId, options: CopyOptions = {}): Promise<number> {
-    const { length } = await this.sumOf(bagId, options)
-    if (this.isComplete(bagId)) return length
-    throw new DriveError('local-disk-full', 'The cache has no room to keep all of it.', {
-      hint: 'Make room on the local disk, or mount with a larger --cache-size.',
+  async fetch(bagId: BagId, options: FetchOptions = {}): Promise<number> {
+    const { isBehind = false, signal, onProgress } = options
+    const bag = this.#use(bagId)
+    const { length } = await this.#copies.sumOf(bag, {
+      ...options,
+      // One that runs far ahead of its reader would not stop for programs.
+      staysNear: isBehind,
+      beforeBlock: async (copied) => {
+        if (!bag.isComplete && bag.receivedBytes < copied) throw noRoomToKeep()
+        if (isBehind) await this.#tally.untilNoneWaits(signal)
+      },
+      ...(onProgress === undefined ? {} : { onProgress }),
     })
+    if (this.isComplete(bagId)) return length
+    throw noRoomToKeep()
   }
 
   /** See `BagCopies.confirm`; rejects `corrupt` also when the reader has bytes that turned out to be wrong. */
@@ -328,7 +355,7 @@ export class BagCache {
     }
   }
 
-  /** Removes all content that is not open. */
+  /** Removes all content that is neither open nor pinned. */
   async clear(): Promise<void> {
     await this.#dependencies.space.clear()
   }
@@ -398,4 +425,14 @@ export class BagCache {
     if (replaced?.kind === 'partial') space.track(layout.remove(key, 'partial'))
     space.putBack(key, 'complete', length)
   }
+}
+
+function keysOf(bagIds: Iterable<BagId>): ReadonlySet<string> {
+  return new Set(Array.from(bagIds, fileNameOf))
+}
+
+function noRoomToKeep(): DriveError {
+  return new DriveError('local-disk-full', 'The cache has no room to keep all of it.', {
+    hint: 'Make room on the local disk, or mount with a larger --cache-size.',
+  })
 }

@@ -18,6 +18,13 @@ export interface CopyOptions {
   readonly onProgress?: (copiedBytes: number) => void
 }
 
+interface SumOptions extends CopyOptions {
+  /** See `BagReader`. */
+  readonly staysNear?: boolean
+  /** Waited for before each block, with the bytes that were read so far. */
+  readonly beforeBlock?: (copiedBytes: number) => Promise<void>
+}
+
 /** What all of a bag's content is known by. */
 export interface ContentSum {
   /** In bytes. */
@@ -107,10 +114,11 @@ export class BagCopies {
   }
 
   /** Length and SHA-256 of all of a bag's content, which need not fit on the disk. */
-  async sumOf(bag: Bag, options: CopyOptions): Promise<ContentSum> {
+  async sumOf(bag: Bag, options: SumOptions): Promise<ContentSum> {
     const reader = new BagReader(bag, this.#deps.readDispatcher, {
       isProbe: false,
       fromStart: true,
+      staysNear: options.staysNear ?? false,
     })
     const hash = createHash('sha256')
     try {
@@ -144,12 +152,14 @@ async function cloneFile(from: string, to: string): Promise<boolean> {
 async function copyContent(
   reader: BagReader,
   write: (bytes: Uint8Array) => Promise<void> | void,
-  options: CopyOptions & { readonly sum: string | undefined },
+  options: SumOptions & { readonly sum: string | undefined },
 ): Promise<number> {
   const block = Buffer.allocUnsafe(COPY_BYTES)
   const hash = options.sum === undefined ? undefined : createHash('sha256')
   let copied = 0
   for (;;) {
+    reader.check()
+    await options.beforeBlock?.(copied)
     const count = await reader.read(block, copied, options.signal)
     if (count === 0) break
     const bytes = block.subarray(0, count)

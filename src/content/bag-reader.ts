@@ -28,6 +28,7 @@ export class BagReader {
   readonly #tally: ReadTally | undefined
   readonly #isProbe: boolean
   readonly #fromStart: boolean
+  readonly #staysNear: boolean
   #closed = false
   #end = 0
   #inARow = 0
@@ -35,7 +36,8 @@ export class BagReader {
 
   /**
    * A probe wants the bytes it reads and no more: nothing is fetched ahead of it or after it. With
-   * `fromStart`, the download that tells the length goes on into the content.
+   * `fromStart`, the download that tells the length goes on into the content. With `staysNear` it runs no farther ahead
+   * the longer it is read.
    */
   constructor(
     bag: Bag,
@@ -46,6 +48,7 @@ export class BagReader {
       readonly takesDoubts?: boolean
       readonly listedLength?: number
       readonly fromStart?: boolean
+      readonly staysNear?: boolean
       readonly tally?: ReadTally
     },
   ) {
@@ -55,6 +58,7 @@ export class BagReader {
     this.#tally = options.tally
     this.#isProbe = options.isProbe
     this.#fromStart = options.fromStart ?? false
+    this.#staysNear = options.staysNear ?? false
     this.#claim = bag.claim(options)
   }
 
@@ -70,7 +74,9 @@ export class BagReader {
   /** True length in bytes, or the listed one where the service tells none in time; waits a bounded time. */
   async length(signal?: AbortSignal): Promise<number> {
     this.#checkOpen()
-    return this.#bag.waitForLength(this.#claim, this.#fromStart ? AHEAD_BYTES : 0, signal)
+    const ahead = this.#fromStart ? AHEAD_BYTES : 0
+    const wait = (): Promise<number> => this.#bag.waitForLength(this.#claim, ahead, signal)
+    return this.#bag.length === undefined ? this.#waiting(wait) : wait()
   }
 
   /**
@@ -80,12 +86,17 @@ export class BagReader {
   async read(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number> {
     this.#checkOpen()
     if (buffer.length === 0) return 0
-    this.#tally?.count(this.#bag.isComplete || this.holds(position, position + buffer.length))
+    const isHere = this.#bag.isComplete || this.holds(position, position + buffer.length)
+    this.#tally?.count(isHere)
     const ahead = this.#isProbe ? 0 : this.#ahead()
     const isProbe = this.#isProbe
     const read = (): Promise<number> =>
       this.#bag.read(this.#claim, buffer, position, { ahead, signal, isProbe })
-    const count = await (this.#bag.isComplete ? this.#readDispatcher.handOver(read) : read())
+    const count = await (this.#bag.isComplete
+      ? this.#readDispatcher.handOver(read)
+      : isHere
+        ? read()
+        : this.#waiting(read))
     this.#note(position, count)
     return count
   }
@@ -132,7 +143,12 @@ export class BagReader {
     if (this.#closed) throw new DriveError('bad-handle', 'The content was closed.')
   }
 
+  async #waiting(task: () => Promise<number>): Promise<number> {
+    return this.#tally === undefined ? task() : this.#tally.waiting(task)
+  }
+
   #ahead(): number {
+    if (this.#staysNear) return AHEAD_BYTES
     return Math.max(AHEAD_BYTES, AHEAD_PER_BYTE_READ * this.#inARow)
   }
 

@@ -28,6 +28,14 @@ export interface DiskRoom {
   evictOne(): Promise<boolean>
 }
 
+/** As `DiskRoom`, with what is given up last. */
+export interface LastDiskRoom extends DiskRoom {
+  /** Removes pinned content, for what would fail otherwise: it can be had again. False when there is none. */
+  evictPinned(): Promise<boolean>
+  /** Bytes that the disk takes at all, its free-space floor given up. */
+  freeBytes(): Promise<number>
+}
+
 interface IdleContent {
   readonly key: string
   readonly kind: CacheFileKind
@@ -44,14 +52,19 @@ const WINDOW_SHARE = 16
  *
  * Idle content is in an LRU cache and can be evicted. Content in use is only counted: to unlink an
  * open file would free nothing. So what is open may pass the limit by a window for each bag. When
- * it is closed, the least recently used content goes until the limit holds again.
+ * it is closed, the least recently used content goes until the limit holds again. Pinned content counts
+ * as all other does, and stays where the limit is lower than what it takes.
  */
-export class CacheSpace implements DiskRoom {
+export class CacheSpace implements LastDiskRoom {
   readonly #layout: CacheLayout
   readonly #log: Logger
   readonly #freeBytes: (dir: string) => Promise<number>
   readonly #settings: CacheSpaceSettings
   readonly #idle: LRUCache<string, IdleContent>
+  /** What is idle and pinned. */
+  readonly #kept = new Map<string, IdleContent>()
+  #pinned: ReadonlySet<string> = new Set()
+  #keptBytes = 0
   readonly #removals = new Set<Promise<void>>()
   readonly #retiring = new Set<Promise<void>>()
   #inUseBytes = 0
@@ -73,7 +86,7 @@ export class CacheSpace implements DiskRoom {
   }
 
   get usedBytes(): number {
-    return this.#idle.calculatedSize + this.#inUseBytes
+    return this.#idle.calculatedSize + this.#keptBytes + this.#inUseBytes
   }
 
   /** What one bag may hold where no room can be made, in bytes. */
@@ -83,7 +96,23 @@ export class CacheSpace implements DiskRoom {
   }
 
   get idleBags(): number {
-    return this.#idle.size
+    return this.#idle.size + this.#kept.size
+  }
+
+  /** From now on the content of these keys is pinned, and no other. */
+  pin(keys: ReadonlySet<string>): void {
+    this.#pinned = keys
+    for (const content of [...this.#kept.values()]) {
+      if (keys.has(content.key)) continue
+      this.#unkeep(content)
+      this.putBack(content.key, content.kind, content.bytes)
+    }
+    for (const key of keys) {
+      const content = this.#idle.peek(key)
+      if (content === undefined) continue
+      this.#idle.delete(key)
+      this.#keep(content)
+    }
   }
 
   /** Takes in what is on disk already, least recently used first. */
@@ -95,7 +124,7 @@ export class CacheSpace implements DiskRoom {
 
   /** What is on disk under this key and not in use, or undefined. */
   peek(key: string): IdleContent | undefined {
-    return this.#idle.peek(key)
+    return this.#idle.peek(key) ?? this.#kept.get(key)
   }
 
   /** It is evicted after all that is here now. */
@@ -105,8 +134,9 @@ export class CacheSpace implements DiskRoom {
 
   /** Takes content into use; its bytes are then counted with `adjust`. */
   take(key: string): IdleContent | undefined {
-    const content = this.#idle.peek(key)
+    const content = this.peek(key)
     this.#idle.delete(key)
+    if (content !== undefined && this.#kept.get(key) === content) this.#unkeep(content)
     return content
   }
 
@@ -116,6 +146,11 @@ export class CacheSpace implements DiskRoom {
    */
   putBack(key: string, kind: CacheFileKind, bytes: number): void {
     if (kind === 'bad') this.#forgetBad(key)
+    else if (this.#pinned.has(key)) {
+      this.#keep({ key, kind, bytes })
+      this.#evictOverLimit()
+      return
+    }
     if (bytes > this.#settings.maxBytes) {
       this.#remove(key, kind)
       return
@@ -163,13 +198,23 @@ export class CacheSpace implements DiskRoom {
     return oldest
   }
 
+  async evictPinned(): Promise<boolean> {
+    const [content] = this.#kept.values()
+    if (content === undefined) return false
+    this.#unkeep(content)
+    this.#remove(content.key, content.kind)
+    this.#log.info({ key: content.key }, 'Pinned content gave way to what a program writes.')
+    await this.removalsDone()
+    return true
+  }
+
   /** Tells that content in use is about to become idle; `retired` must not reject. */
   expect(retired: Promise<void>): void {
     const expected = retired.finally(() => this.#retiring.delete(expected))
     this.#retiring.add(expected)
   }
 
-  /** Evicts all that is not in use. */
+  /** Evicts all that is neither in use nor pinned. */
   async clear(): Promise<void> {
     await Promise.all(this.#retiring)
     while (this.#evictOldest());
@@ -201,9 +246,17 @@ export class CacheSpace implements DiskRoom {
   }
 
   async spareBytes(): Promise<number> {
-    const { dir, minFreeBytes } = this.#settings
+    return (await this.freeBytes()) - this.#settings.minFreeBytes
+  }
+
+  /** Bytes that content more could have on the disk, if all went that may go. */
+  async attainableBytes(): Promise<number> {
+    return (await this.spareBytes()) + this.#idle.calculatedSize
+  }
+
+  async freeBytes(): Promise<number> {
     try {
-      return (await this.#freeBytes(dir)) - minFreeBytes
+      return await this.#freeBytes(this.#settings.dir)
     } catch (error) {
       throw fromFileSystem(error, 'Cannot tell how much space is free for the cache')
     }
@@ -219,6 +272,18 @@ export class CacheSpace implements DiskRoom {
     this.#idle.pop()
     this.#log.debug({ key: oldest, usedBytes: this.usedBytes }, 'Evicted content from the cache.')
     return true
+  }
+
+  #keep(content: IdleContent): void {
+    const before = this.#kept.get(content.key)
+    if (before !== undefined) this.#unkeep(before)
+    this.#kept.set(content.key, content)
+    this.#keptBytes += content.bytes
+  }
+
+  #unkeep({ key, bytes }: IdleContent): void {
+    this.#kept.delete(key)
+    this.#keptBytes -= bytes
   }
 
   #forgetBad(except: string): void {

@@ -1,5 +1,5 @@
 import type { Logger } from '../domain/logger.ts'
-import type { DiskRoom } from './cache-space.ts'
+import type { DiskRoom, LastDiskRoom } from './cache-space.ts'
 
 /** Gives up one thing that the disk need not keep; false when there is none left. */
 type Giver = () => Promise<boolean>
@@ -9,16 +9,16 @@ const KEEP_EVERY_BYTES = 8 * 1024 * 1024
 
 /**
  * The disk that the cache shares with what programs write. What can be had again gives way to what cannot: first
- * the cache, then the other givers, in their order.
+ * the cache, then the other givers, in their order. What is pinned gives way last, and only to a write that fails.
  */
 export class SharedRoom implements DiskRoom {
   readonly #log: Logger
-  readonly #cache: DiskRoom
+  readonly #cache: LastDiskRoom
   readonly #givers: Giver[] = []
   #writtenBytes = 0
   #isKeeping = false
 
-  constructor(deps: { readonly log: Logger }, cache: DiskRoom) {
+  constructor(deps: { readonly log: Logger }, cache: LastDiskRoom) {
     this.#log = deps.log
     this.#cache = cache
   }
@@ -38,8 +38,20 @@ export class SharedRoom implements DiskRoom {
     return false
   }
 
-  /** Gives up what there is until the disk takes so many bytes above its floor; true when anything went. */
+  /**
+   * For a write that failed: gives up what there is until the disk takes so many bytes above its floor, and pinned
+   * content until it takes them at all. True when anything went.
+   */
   async make(bytes: number): Promise<boolean> {
+    let hasGiven = await this.#keepFree(bytes)
+    while ((await this.#cache.freeBytes()) < bytes) {
+      if (!(await this.#cache.evictPinned())) break
+      hasGiven = true
+    }
+    return hasGiven
+  }
+
+  async #keepFree(bytes: number): Promise<boolean> {
     let hasGiven = false
     while ((await this.spareBytes()) < bytes) {
       if (!(await this.evictOne())) break
@@ -54,7 +66,7 @@ export class SharedRoom implements DiskRoom {
     if (this.#isKeeping || this.#writtenBytes < KEEP_EVERY_BYTES) return
     this.#writtenBytes = 0
     this.#isKeeping = true
-    this.make(KEEP_EVERY_BYTES)
+    this.#keepFree(KEEP_EVERY_BYTES)
       .catch((error: unknown) => {
         this.#log.warn({ error: String(error) }, 'The room of the local disk is not known.')
       })

@@ -7,6 +7,7 @@ import type {
   TraceFilter,
   WireExplanation,
   WireItem,
+  WirePin,
   WireReport,
   WireTrashItem,
   WireWarmedUp,
@@ -46,6 +47,10 @@ export interface ControlActions {
       readonly signal: AbortSignal
     },
   ): Promise<WireWarmedUp>
+  /** Keeps what is at a path on this machine, by its names from the root. Answers what was pinned: a folder as a whole. */
+  pin(names: readonly string[]): Promise<WirePin>
+  /** Answers the name that was pinned; rejects `not-found` when it was not. */
+  unpin(names: readonly string[]): Promise<string>
   /** Asks for the listing now; resolves with the number of bags. */
   refresh(): Promise<number>
   /** Tries failed changes again now, also those that waited for the person; all without ids. */

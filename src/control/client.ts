@@ -8,11 +8,13 @@ import {
   explanation,
   leavingEvent,
   outboxItem,
+  pin,
   refreshed,
   refusal,
   syncEvent,
   traceEvent,
   trashItem,
+  unpinned,
   verifyEvent,
   warmUpEvent,
   type DriveStatus,
@@ -23,6 +25,7 @@ import {
   type TraceFilter,
   type WireExplanation,
   type WireItem,
+  type WirePin,
   type WireReport,
   type WireTrashItem,
   type WireWarmedUp,
@@ -175,6 +178,18 @@ export async function* askToTrace(
     if (!isDead(error)) throw error
   }
   if (!signal.aborted) throw left('The process of the drive has ended.')
+}
+
+/** Keeps what is at a path on this machine. Answers what was pinned: a folder as a whole. */
+export async function askToPin(socketPath: string, names: readonly string[]): Promise<WirePin> {
+  const path = `/pin?${queryOf('name', names)}`
+  return pin.parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
+}
+
+/** Answers the name that was pinned. */
+export async function askToUnpin(socketPath: string, names: readonly string[]): Promise<string> {
+  const path = `/unpin?${queryOf('name', names)}`
+  return unpinned.parse(JSON.parse(await answerOf(socketPath, 'POST', path))).name
 }
 
 /** Has the listing asked for now; resolves with the number of bags. */

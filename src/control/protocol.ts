@@ -53,6 +53,19 @@ export const trashItem = z.object({
   deletedAtMs: z.number(),
 })
 
+/** A name of the root that is kept on this machine, see `PinReport` of the drive; the answer to `POST /pin`. */
+export const pin = z.object({
+  name: z.string(),
+  bytes: z.number(),
+  hereBytes: z.number(),
+  state: z.enum(['here', 'coming', 'waits', 'no-room', 'missing']),
+  lacks: optional(z.enum(['cache-size', 'disk'])),
+  reason: optional(z.string()),
+})
+
+/** The answer to `POST /unpin`. */
+export const unpinned = z.object({ name: z.string() })
+
 /** The answer to `GET /status`. */
 export const driveStatus = z.object({
   version: z.literal(1),
@@ -132,6 +145,8 @@ export const driveStatus = z.object({
   space: optional(z.object({ capacity: z.number(), free: z.number() })),
   /** Bytes that went to and came from the service since it was mounted; an earlier version does not tell. */
   traffic: optional(z.object({ sentBytes: z.number(), receivedBytes: z.number() })),
+  /** What is pinned, in the order in which it was. A drive of an earlier version does not tell. */
+  pins: optional(z.array(pin)),
   /** Directories of changes that could not be read and were set aside; older drives do not tell. */
   damaged: z.array(z.string()).default([]),
   /** What is being written and takes room of the account, the largest first; an earlier version does not tell. */
@@ -165,6 +180,7 @@ export const explanation = z.object({
   leftOut: list(z.object({ folder: z.string(), path: optional(z.string()) })),
   refused: optional(z.object({ name: z.string(), neededBytes: z.number(), leftBytes: z.number() })),
   inTrash: list(trashItem),
+  pin: optional(pin),
   unreadable: optional(z.string()),
   outage: optional(z.string()),
   madeUp: optional(z.enum(['control', 'change', 'trash', 'bags', 'bag'])),
@@ -264,6 +280,7 @@ export const verifyEvent = z.discriminatedUnion('type', [
 export type LeavingProgress = z.infer<typeof leavingProgress>
 export type LeavingEvent = z.infer<typeof leavingEvent>
 export type WireItem = z.infer<typeof outboxItem>
+export type WirePin = z.infer<typeof pin>
 export type WireTrashItem = z.infer<typeof trashItem>
 
 /** Which operations a trace tells: those that all of these hold for. */

@@ -44,6 +44,10 @@ const ROUTES: Readonly<Record<string, Route>> = {
   'POST /trace': trace,
   'POST /sync': sync,
   'POST /warmup': warmUp,
+  'POST /pin': async ({ actions, query, response }) =>
+    sendJson(response, await actions.pin(query.getAll('name'))),
+  'POST /unpin': async ({ actions, query, response }) =>
+    sendJson(response, { name: await actions.unpin(query.getAll('name')) }),
   'POST /refresh': async ({ actions, response }) =>
     sendJson(response, { records: await actions.refresh() }),
   'POST /outbox/retry': async ({ actions, query, response }) =>

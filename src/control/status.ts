@@ -3,6 +3,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import type { ShownConflict } from '../drive/root/conflicts.ts'
 import type { LeftOutFile } from '../drive/folders/left-out.ts'
+import type { PinReport } from '../drive/pins.ts'
 import type { RefusedChanges, RoomHolder } from '../drive/space/room.ts'
 import type { SpaceReport } from '../drive/space/space.ts'
 import type { ListingStatus } from '../namespace/listing.ts'
@@ -24,6 +25,7 @@ export interface StatusDeps {
   readonly trash: () => TrashReport
   readonly space: () => SpaceReport | undefined
   readonly traffic: () => NonNullable<DriveStatus['traffic']>
+  readonly pins: () => readonly PinReport[]
   /** A name in the listing for a bag, if it has one. */
   readonly nameOf: (bagId: BagId) => string | undefined
 }
@@ -61,6 +63,7 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     trash: { ...deps.trash() },
     ...(space === undefined ? {} : { space }),
     traffic: deps.traffic(),
+    pins: [...deps.pins()],
     damaged: [...deps.outbox.damaged()],
     room: deps.roomHolders().map(({ name, bytes }) => ({ name, bytes })),
   }

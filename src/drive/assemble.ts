@@ -10,6 +10,7 @@ import type { Outbox } from '../outbox/outbox.ts'
 import type { UploaderDeps } from '../outbox/ports.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import type { LocalPartsStore } from '../state/local-parts-store.ts'
+import type { PinsStore } from '../state/pins-store.ts'
 import { Uploader } from '../outbox/uploader.ts'
 import { Committer } from './root/commit.ts'
 import { Conflicts } from './root/conflicts.ts'
@@ -17,6 +18,7 @@ import { Contents } from './root/contents.ts'
 import { Entries } from './root/entries.ts'
 import { ExtendedAttributes } from './root/extended.ts'
 import { Explainer } from './explain.ts'
+import { FetchAhead } from './fetch-ahead.ts'
 import { Files } from './root/files.ts'
 import { FolderUploads } from './folders/folder-uploads.ts'
 import { FolderHome } from './folders/folder-home.ts'
@@ -31,6 +33,7 @@ import { MissingBags } from './root/missing-bags.ts'
 import { NameChanges } from './root/name-changes.ts'
 import type { Attributes } from './tree/attributes.ts'
 import { Nodes, type FileNode } from './tree/nodes.ts'
+import { Pins } from './pins.ts'
 import { Puts } from './root/puts.ts'
 import { RootRoom } from './root/room-beside.ts'
 import { RootAttributes } from './root/root-attributes.ts'
@@ -58,6 +61,7 @@ export interface DriveDeps {
   readonly log: Logger
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
   readonly localParts: LocalPartsStore
+  readonly pinned: PinsStore
   readonly onStep?: StepListener
 }
 
@@ -81,6 +85,7 @@ export interface DriveParts {
   readonly trash: RootTrash
   readonly explainer: Explainer
   readonly warmUp: WarmUp
+  readonly pins: Pins
 }
 
 const SPACE_TTL_MS = 10_000
@@ -128,8 +133,11 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const moves = new Moves({ ...parts, handles, settings })
   const unclosed = new Unclosed({ ...parts, handles })
   const rootTrash = new RootTrash(parts, settings)
-  const explainer = new Explainer({ ...parts, leftOut, rootTrash })
-  const front = { explainer, warmUp: new WarmUp(parts), trash: rootTrash }
+  const ahead = { ...parts, fetchAhead: new FetchAhead(given) }
+  const pins = new Pins(ahead, settings)
+  const explainer = new Explainer({ ...parts, leftOut, rootTrash, pins })
+  const warmUp = new WarmUp({ ...ahead, pins })
+  const front = { explainer, warmUp, pins, trash: rootTrash }
   return { ...parts, missing, leftOut, handles, folderUploads, moves, unclosed, ...front }
 }
 

@@ -5,6 +5,7 @@ import type { SpaceReport } from './space/space.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import type { Explanation } from './explanation.ts'
+import type { PinReport } from './pins.ts'
 import { FolderOpenFile } from './folders/folder-open-file.ts'
 import { RootOpenFile } from './root/root-open-file.ts'
 import { ROOT } from './tree/nodes.ts'
@@ -389,6 +390,16 @@ export class Drive {
     return this.#parts.warmUp.fetch(names, this, options)
   }
 
+  /** What is pinned, and how it is kept here. */
+  get pins(): DriveParts['pins'] {
+    return this.#parts.pins
+  }
+
+  /** Keeps the file or folder of the root that a path is, or is in, on this machine. See `Pins`. */
+  pin(names: readonly string[]): Promise<PinReport> {
+    return this.#parts.pins.pin(names, this)
+  }
+
   /** Asks the service what there is; resolves with the number of bags. Rejects with the service's error. */
   async refresh(): Promise<number> {
     await this.#deps.listing.refreshNow()
@@ -400,6 +411,7 @@ export class Drive {
   async start(): Promise<void> {
     await this.#parts.entries.fresh()
     await this.#parts.folderUploads.recover()
+    this.#parts.pins.start()
   }
 
   /**
@@ -418,11 +430,11 @@ export class Drive {
     await this.#parts.unclosed.promiseAll()
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#parts.kinds.close()
     this.#parts.missing.close()
     this.#parts.openFolders.close()
-    return Promise.resolve()
+    await this.#parts.pins.close()
   }
 
   /**

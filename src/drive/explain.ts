@@ -17,12 +17,14 @@ import type { Trash } from '../trash/trash.ts'
 import type { BytesPlace, Explanation, NameReasons } from './explanation.ts'
 import { isSpecial, type Item } from './folders/items.ts'
 import type { LeftOut } from './folders/left-out.ts'
+import type { Walk } from './find-top.ts'
 import type { OpenFolders, Place } from './folders/open-folders.ts'
 import type { Conflicts } from './root/conflicts.ts'
 import type { Contents } from './root/contents.ts'
 import type { Entries } from './root/entries.ts'
 import { bagIdOf, type ExtendedAttributes } from './root/extended.ts'
 import type { Kinds } from './root/kinds.ts'
+import type { Pins } from './pins.ts'
 import type { RootTrash } from './root/root-trash.ts'
 import type { Space } from './space/space.ts'
 import type { Attributes } from './tree/attributes.ts'
@@ -45,12 +47,7 @@ interface ExplainerDeps {
   readonly uploader: Uploader
   readonly cache: Pick<BagCache, 'heldOf'>
   readonly listing: Pick<Listing, 'status'>
-}
-
-/** How names are found, and where links lead. */
-export interface Walk {
-  lookup(parent: NodeId, name: string): Promise<Attributes>
-  readSymlink(node: NodeId): Promise<string>
+  readonly pins: Pick<Pins, 'of'>
 }
 
 type BytesFacts = Pick<Explanation, 'places' | 'cached' | 'isListed' | 'hasOlder'>
@@ -80,7 +77,9 @@ export class Explainer {
     const [top] = names
     if (top === undefined) return this.#finish({ ...NOTHING_MORE, path: '', what: 'drive' })
     const isMadeUp = top === '.bagfs' || top === '.bags'
-    return this.#finish(isMadeUp ? this.#ofMadeUp(names) : await this.#find(names, walk))
+    if (isMadeUp) return this.#finish(this.#ofMadeUp(names))
+    const pin = this.#deps.pins.of(this.#deps.entries.tree().resolve(top)?.shown ?? top)
+    return this.#finish({ ...(await this.#find(names, walk)), ...optionally('pin', pin) })
   }
 
   #finish(explanation: Explanation): Explanation {
@@ -267,7 +266,9 @@ export class Explainer {
         .filter(({ folder, path }) => encodeName(folder) === top && path === inside.join('/')),
       inTrash: isInRoot ? rootTrash.items().filter(isNamed).map(toTrashed) : [],
     }
-    if (missing.changes.length + missing.leftOut.length + missing.inTrash.length > 0) return missing
+    const isPinned = isInRoot && this.#deps.pins.of(top) !== undefined
+    const known = missing.changes.length + missing.leftOut.length + missing.inTrash.length
+    if (known > 0 || isPinned) return missing
     throw new DriveError('not-found', `There is nothing called ${names.join('/')} in the drive.`, {
       hint: 'What another machine stores shows once the listing is asked for anew; a name is to be given as ls shows it.',
     })

@@ -1,6 +1,7 @@
 import type { ShownConflict } from './root/conflicts.ts'
 import type { LeftOutFile } from './folders/left-out.ts'
 import type { RefusedChanges } from './space/room.ts'
+import type { PinReport } from './pins.ts'
 import type { OutboxItem } from '../outbox/items.ts'
 import type { TrashItem } from '../trash/item.ts'
 
@@ -56,6 +57,8 @@ export interface Explanation {
   readonly conflicts: readonly Pick<ShownConflict, 'name' | 'other' | 'atMs'>[]
   readonly leftOut: readonly LeftOutFile[]
   readonly refused?: RefusedChanges
+  /** How it is kept on this machine, or the folder that it is in, where that is pinned. */
+  readonly pin?: PinReport
   /** What the trash has of this name, the newest first. */
   readonly inTrash: readonly Pick<
     TrashItem,

@@ -22,6 +22,8 @@ export interface DriveSettings {
   readonly usualLagMs: number
   /** How many folders are kept open that nothing waits in, and for how long at least since a program used them. */
   readonly idleFolders: { readonly count: number; readonly keptMs: number }
+  /** When pins ask for a new listing at the latest, and how long a name that was taken away here may come back, in milliseconds. */
+  readonly pins: { readonly followMs: number; readonly forgetMs: number }
   readonly uploads: Omit<UploaderSettings, 'listingLagMs' | 'durable'>
 }
 

@@ -2,11 +2,13 @@ import type { BagCache } from '../content/bag-cache.ts'
 import { DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Entry } from '../namespace/entry.ts'
-import type { Walk } from './explain.ts'
+import { AT_ONCE, type FetchAhead } from './fetch-ahead.ts'
+import { findTop, type Walk } from './find-top.ts'
 import type { OpenFolders } from './folders/open-folders.ts'
+import type { Pins } from './pins.ts'
 import type { Contents } from './root/contents.ts'
 import type { Entries } from './root/entries.ts'
-import { ROOT, type Nodes } from './tree/nodes.ts'
+import type { Nodes } from './tree/nodes.ts'
 
 interface WarmUpDeps {
   readonly nodes: Nodes
@@ -14,6 +16,8 @@ interface WarmUpDeps {
   readonly contents: Contents
   readonly openFolders: Pick<OpenFolders, 'topOf'>
   readonly cache: BagCache
+  readonly fetchAhead: FetchAhead
+  readonly pins: Pick<Pins, 'bytesBeside'>
 }
 
 export interface WarmUpOptions {
@@ -44,8 +48,6 @@ interface WantedBag {
   readonly size: number
 }
 
-/** Bags that are fetched at the same time. */
-const AT_ONCE = 4
 /** What another bag would meet as well. */
 const ENDS_ALL: readonly DriveErrorCode[] = [
   ...(['unavailable', 'timed-out', 'unauthorized', 'forbidden', 'rate-limited'] as const),
@@ -72,7 +74,7 @@ export class WarmUp {
   ): Promise<WarmedUp> {
     const wanted = await this.#bagsAt(names, walk)
     const ofBytes = wanted.reduce((sum, { size }) => sum + size, 0)
-    this.#refuseTooLarge(ofBytes)
+    this.#refuseTooLarge(wanted, ofBytes)
     for (const { bagId } of wanted) this.#deps.cache.renew(bagId)
     const failed: { name: string; reason: string }[] = []
     let bytes = 0
@@ -121,37 +123,29 @@ export class WarmUp {
       tell(copied - told)
       told = copied
     }
-    await cache.fetch(bagId, { signal, onProgress })
+    await this.#deps.fetchAhead.fetch(bagId, { signal, onProgress, isBehind: false })
   }
 
   async #bagsAt(names: readonly string[], walk: Walk): Promise<readonly WantedBag[]> {
-    const { entries, nodes, openFolders } = this.#deps
+    const { entries, contents } = this.#deps
     if (names.length === 0) {
       await entries.fresh()
-      return toBags([...entries.tree().entries()], this.#deps.contents)
+      return toBags([...entries.tree().entries()], contents)
     }
-    let at = ROOT
-    for (const name of names) at = (await walk.lookup(at, name)).node
-    const top = nodes.get(openFolders.topOf(at) ?? at)
-    if (top === undefined) {
-      throw new DriveError(
-        'usage',
-        `The drive makes up ${names.join('/')}: there is nothing to fetch.`,
-      )
-    }
-    return top.entry === undefined ? [] : toBags([top.entry], this.#deps.contents)
+    const { entry } = await findTop(names, walk, this.#deps)
+    return entry === undefined ? [] : toBags([entry], contents)
   }
 
-  #refuseTooLarge(bytes: number): void {
-    const { maxBytes } = this.#deps.cache.stats()
-    if (bytes <= maxBytes) return
-    throw new DriveError(
-      'too-large',
-      `This takes ${bytes} bytes, and the cache holds ${maxBytes}.`,
-      {
-        hint: 'Choose less of it, or mount with a larger --cache-size.',
-      },
-    )
+  #refuseTooLarge(wanted: readonly WantedBag[], bytes: number): void {
+    const { cache, pins } = this.#deps
+    const { maxBytes } = cache.stats()
+    const pinned = pins.bytesBeside(new Set(wanted.map(({ bagId }) => bagId)))
+    if (bytes <= maxBytes - pinned) return
+    const beside = pinned === 0 ? '' : `, with ${pinned} of what is pinned`
+    const message = `This takes ${bytes} bytes, and the cache holds ${maxBytes}${beside}.`
+    throw new DriveError('too-large', message, {
+      hint: 'Choose less of it, or mount with a larger --cache-size.',
+    })
   }
 }
 
@@ -159,16 +153,9 @@ export class WarmUp {
 function toBags(entries: readonly Entry[], contents: Contents): readonly WantedBag[] {
   const bags = new Map<BagId, WantedBag>()
   for (const entry of entries) {
-    const bagId = bagOf(entry)
-    if (bagId === undefined) continue
-    bags.set(bagId, { bagId, name: entry.shown, size: contents.sizeOf(entry) })
+    const bag = contents.bagOf(entry)
+    if (bag === undefined) continue
+    bags.set(bag.bagId, { bagId: bag.bagId, name: entry.shown, size: bag.bytes })
   }
   return [...bags.values()]
-}
-
-function bagOf(entry: Entry): BagId | undefined {
-  if (entry.kind === 'bag') return entry.record.bagId
-  const { content, changes } = entry.intent
-  if (content.from === 'bag') return content.bagId
-  return content.from === 'folder' ? changes?.base : undefined
 }

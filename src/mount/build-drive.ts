@@ -16,6 +16,7 @@ import { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { FactsStore } from '../state/facts-store.ts'
+import { PinsStore } from '../state/pins-store.ts'
 import { LocalPartsStore } from '../state/local-parts-store.ts'
 import { FolderNamesStore } from '../state/folder-names-store.ts'
 import { ListingStore } from '../state/listing-store.ts'
@@ -32,7 +33,7 @@ const INFLATED_SHARE = 4
 /** What no option sets. */
 export interface Tuning extends Pick<
   DriveSettings,
-  'holdMs' | 'listingLagMs' | 'idleFolders' | 'uploads'
+  'holdMs' | 'listingLagMs' | 'idleFolders' | 'pins' | 'uploads'
 > {
   /** How long a download goes on after its last reader, in milliseconds. */
   readonly graceMs: number
@@ -45,6 +46,7 @@ export const TUNING: Tuning = {
   holdMs: 60_000,
   listingLagMs: 10 * 60_000,
   idleFolders: { count: 256, keptMs: 30_000 },
+  pins: { followMs: 60_000, forgetMs: 60_000 },
   uploads: { concurrency: 8, retryBaseMs: 1_000, retryMaxMs: 5 * 60_000 },
   graceMs: 5_000,
   resumeTries: 5,
@@ -121,6 +123,7 @@ function driveSettings(settings: BuildSettings, tuning: Tuning): DriveSettings {
     holdMs: tuning.holdMs,
     listingLagMs: tuning.listingLagMs,
     idleFolders: tuning.idleFolders,
+    pins: tuning.pins,
     usualLagMs: settings.listingLagMs,
     uploads: tuning.uploads,
     ...(account === undefined ? {} : { account }),
@@ -133,6 +136,7 @@ interface State {
   readonly reserve: Reserve
   readonly folderNames: FolderNamesStore
   readonly localParts: LocalPartsStore
+  readonly pinned: PinsStore
 }
 
 async function openState(
@@ -150,10 +154,12 @@ async function openState(
   releases.add('folder names', () => folderNames.close())
   const localParts = await LocalPartsStore.open(deps, { dir: stateDir })
   releases.add('local parts', () => localParts.close())
+  const pinned = await PinsStore.open(deps, { dir: stateDir })
+  releases.add('pins', () => pinned.close())
   const outbox = await Outbox.open({ ...deps, reserve }, { dir: join(stateDir, 'outbox') })
   releases.add('outbox', () => outbox.close())
   await reserve.make()
-  return { facts, outbox, folderNames, localParts, reserve }
+  return { facts, outbox, folderNames, localParts, pinned, reserve }
 }
 
 async function openListing(
@@ -174,7 +180,7 @@ async function openListing(
 }
 
 async function openCache(
-  { listing, reserve, ...deps }: BuildDeps & State & { readonly listing: Listing },
+  { listing, reserve, pinned, ...deps }: BuildDeps & State & { readonly listing: Listing },
   { stateDir, cacheBytes, minFreeBytes, timeoutMs }: BuildSettings,
   { graceMs, resumeTries }: Tuning,
   releases: Releases,
@@ -183,6 +189,7 @@ async function openCache(
     {
       ...deps,
       listedSizes: (bagId) => listing.sizesOf(bagId),
+      pinned: pinned.all().flatMap(({ bagId }) => bagId ?? []),
       freeBytes: async (dir) => (await freeBytesOf(dir)) - reserve.owedBytes,
     },
     {

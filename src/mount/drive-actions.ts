@@ -6,6 +6,7 @@ import type {
   TraceEvent,
   TraceFilter,
   WireExplanation,
+  WirePin,
   WireWarmedUp,
 } from '../control/protocol.ts'
 import { isOwed } from '../control/status.ts'
@@ -27,7 +28,7 @@ import type { TrashItem } from '../trash/item.ts'
 import { chooseItem } from '../trash/item-names.ts'
 
 export interface DriveActionsDeps {
-  readonly drive: Pick<Drive, 'explain' | 'refresh' | 'sync' | 'trash' | 'warmUp'>
+  readonly drive: Pick<Drive, 'explain' | 'pin' | 'pins' | 'refresh' | 'sync' | 'trash' | 'warmUp'>
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly cache: BagCache
@@ -62,6 +63,14 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
     options: Parameters<ControlActions['warmUp']>[1],
   ): Promise<WireWarmedUp> {
     return this.#deps.drive.warmUp(names, options)
+  }
+
+  pin(names: readonly string[]): Promise<WirePin> {
+    return this.#deps.drive.pin(names)
+  }
+
+  unpin(names: readonly string[]): Promise<string> {
+    return this.#deps.drive.pins.unpin(names)
   }
 
   refresh(): Promise<number> {

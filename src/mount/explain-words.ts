@@ -3,12 +3,15 @@ import type { WireExplanation, WireItem } from '../control/protocol.ts'
 import { describeConflict } from '../drive/root/conflicts.ts'
 import { describeLeftOut } from '../drive/folders/left-out.ts'
 import { shortIdOf } from '../trash/item.ts'
+import { describePinState } from './pin-words.ts'
 import { describeRefused, formatTime } from './status-words.ts'
 
 /** Where an explained path is, and when it is told of. */
 export interface Telling {
   readonly mountpoint: string
   readonly nowMs: number
+  /** Of the cache, in bytes. */
+  readonly cacheBytes: number
 }
 
 /** A command that mends or moves on, and what it does. */
@@ -26,6 +29,7 @@ export function describeExplanation(told: WireExplanation, telling: Telling): re
     ['State', state === undefined ? [] : [state]],
     ['What', describeWhat(told, telling.nowMs)],
     ['Where', describePlaces(told)],
+    ['Pinned', describePinned(told, telling)],
     ['Waits', describeWaits(told, telling.nowMs)],
     ['Name', describeName(told)],
     ['Conflict', told.conflicts.map(describeConflict)],
@@ -40,12 +44,10 @@ export function describeExplanation(told: WireExplanation, telling: Telling): re
 
 /** What a person can do about it, the first first. */
 export function remediesFor(told: WireExplanation, telling: Telling): readonly Remedy[] {
-  const { what, path, places, conflicts, changes, inTrash, name, outage } = told
+  const { what, path, conflicts, changes, inTrash, name, outage } = told
   const quoted = quote(pathOf(path, telling))
   const mountpoint = quote(telling.mountpoint)
   const isCoded = name?.why.some((each) => each === 'coded' || each === 'cut') === true
-  const isStored = told.state === 'stored' && places.includes('service')
-  const isAway = isStored && !places.includes('cache') && outage === undefined
   const toSync = what === 'missing' || what === 'made-up' ? mountpoint : quoted
   return [
     ...changes.flatMap((change) => remediesForChange(change, toSync)),
@@ -58,11 +60,22 @@ export function remediesFor(told: WireExplanation, telling: Telling): readonly R
       does: 'brings it back',
     })),
     ...(isCoded ? [{ command: `mv ${quoted} NAME`, does: 'gives it a plain name' }] : []),
-    ...(isAway ? [{ command: `bagfs warmup ${quoted}`, does: 'fetches it ahead' }] : []),
+    ...remediesForAbsence(told, quoted),
     ...(what === 'drive' || outage !== undefined
       ? [{ command: `bagfs status ${mountpoint}`, does: 'tells how the drive is' }]
       : []),
   ]
+}
+
+/** For content that is not here; what is pinned is fetched without being asked for. */
+function remediesForAbsence(told: WireExplanation, path: string): readonly Remedy[] {
+  const { state, places, outage, pin } = told
+  const isPinnedInVain = pin?.state === 'no-room' || pin?.state === 'missing'
+  if (isPinnedInVain) return [{ command: `bagfs unpin ${path}`, does: 'gives the pin up' }]
+  const isStored = state === 'stored' && places.includes('service')
+  const isAway = isStored && !places.includes('cache') && outage === undefined
+  if (!isAway || pin !== undefined) return []
+  return [{ command: `bagfs warmup ${path}`, does: 'fetches it ahead' }]
 }
 
 function remediesForChange({ id, phase, failure }: WireItem, path: string): readonly Remedy[] {
@@ -154,6 +167,15 @@ function describePart({ cached }: WireExplanation): string {
   const bytes = formatSize(cached?.bytes ?? 0)
   const more = cached?.isDownloading === true ? ', and more is on its way' : ''
   return `${bytes} of it in the cache of this machine${more}`
+}
+
+function describePinned(
+  { pin, folder }: WireExplanation,
+  { cacheBytes }: Telling,
+): readonly string[] {
+  if (pin === undefined) return []
+  const by = folder === undefined ? '' : `with the folder ${pin.name}: `
+  return [`${by}kept on this machine; ${describePinState(pin, cacheBytes)}`]
 }
 
 function describeWaits(told: WireExplanation, nowMs: number): readonly string[] {

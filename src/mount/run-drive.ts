@@ -89,6 +89,7 @@ async function build(
     uid,
     onBack: () => {
       uploader.serviceIsBack()
+      drive.pins.serviceIsBack()
     },
   })
   const outagePoller = new OutagePoller({ outbox, service, clock, log })

@@ -4,6 +4,7 @@ import { isOwed } from '../control/status.ts'
 import { withAside } from '../domain/sentences.ts'
 import { describeConflict } from '../drive/root/conflicts.ts'
 import { describeLeftOut } from '../drive/folders/left-out.ts'
+import { describePins } from './pin-words.ts'
 import type { RefusedChanges } from '../drive/space/room.ts'
 
 /** The status of a drive for people: what `bagfs status` prints and `.bagfs/status` holds. */
@@ -15,6 +16,7 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
     `Listing:  ${describeListing(status.listing, nowMs)}`,
     `Cache:    ${describeCache(status.cache)}`,
     ...status.downloads.map((download) => `Download: ${describeDownload(download)}`),
+    ...describePins(status.pins ?? [], status.cache.maxBytes),
     ...(status.trash === undefined ? [] : [`Trash:    ${describeTrash(status.trash)}`]),
     `Outbox:   ${summariseOutbox(status.outbox)}`,
     ...status.outbox.map((item) => `  ${describeItem(item, nowMs)}`),

@@ -56,6 +56,7 @@ export function attachVirtualDirectories(
         trash: () => drive.trash.report(),
         space: () => drive.lastSpace(),
         traffic: () => metrics.traffic(),
+        pins: () => drive.pins.report(),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
       },
       about,

@@ -63,6 +63,23 @@ describe.runIf(canMountSmallDisk())('a local disk that cache and trash take', ()
     await drive.sh('rm large; mv D/x moved; sha256sum < moved | cmp - ../sum')
     expect((await bagfs('sync')).code).toBe(0)
   })
+
+  it('gives it of what is pinned last, which is fetched again once there is room', async () => {
+    await bench.service.upload('kept', randomBytes(6_000_000))
+    const drive = await bench.mount('--min-free', '2MB', '--keep-deleted', '0')
+    const kept = `${bench.mountpoint}/kept`
+    const list = async (): Promise<string> => (await bagfs('pin', '--list')).stdout
+    expect((await bagfs('pin', kept)).code).toBe(0)
+    await expect.poll(list).toContain('all here')
+    await bench.service.upload('read', randomBytes(12_000_000))
+    expect((await bagfs('refresh')).code).toBe(0)
+    await drive.sh('cat read > /dev/null')
+    expect(await list()).toContain('all here')
+    await drive.sh('head -c 17000000 /dev/urandom > large; sha256sum < large > ../sum')
+    expect(drive.log).toContain('Pinned content gave way')
+    await drive.sh('sha256sum < large | cmp - ../sum; rm large')
+    await expect.poll(list).toContain('all here')
+  })
 })
 
 describe.runIf(canMountSmallDisk())('a local disk that the outbox filled', () => {

@@ -31,6 +31,7 @@ const SETTINGS = {
 const QUICK: Tuning = {
   ...TUNING,
   uploads: { ...TUNING.uploads, retryBaseMs: 20, retryMaxMs: 100 },
+  pins: { followMs: 50, forgetMs: 300 },
   graceMs: 10,
   resumeTries: 1,
 }

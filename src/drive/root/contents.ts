@@ -44,6 +44,18 @@ export class Contents {
     return this.#bagSize(entry.record.bagId, entry.record.size)
   }
 
+  /**
+   * The bag that has the bytes of an entry, in a folder that is being changed those that are as before, and its size.
+   * Undefined while they are nowhere but here.
+   */
+  bagOf(entry: Entry): { readonly bagId: BagId; readonly bytes: number } | undefined {
+    if (entry.kind === 'bag') return { bagId: entry.record.bagId, bytes: this.sizeOf(entry) }
+    const { content, changes } = entry.intent
+    if (content.from === 'bag') return { bagId: content.bagId, bytes: this.sizeOf(entry) }
+    const base = content.from === 'folder' ? changes?.base : undefined
+    return base && { bagId: base, bytes: this.#bagSize(base, undefined) }
+  }
+
   #bagSize(bagId: BagId, listed: number | undefined): number {
     return this.#deps.facts.get(bagId)?.length ?? this.#deps.cache.lengthOf(bagId) ?? listed ?? 0
   }

@@ -20,6 +20,7 @@ import {
 import type { BagRecord, FactsAccess } from '../../domain/record.ts'
 import type { Entry } from '../../namespace/entry.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { PinsStore } from '../../state/pins-store.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Committer } from './commit.ts'
 import { baseOf } from './contents.ts'
@@ -47,6 +48,7 @@ interface NameChangesDeps {
     refuseFullNow(node: FileNode): void
   }
   readonly facts: Pick<FactsAccess, 'get'>
+  readonly pinned: Pick<PinsStore, 'removed'>
   readonly clock: Clock
 }
 
@@ -73,9 +75,12 @@ export class NameChanges {
   ): Promise<DeleteIntent | undefined> {
     const base = this.#baseOf(node)
     const name = this.#recordName(node)
+    const shown = node.name
     this.refuseShared(node)
     this.#deps.nodes.unlink(node)
-    return this.#recordDelete(name, base, options)
+    const intent = await this.#recordDelete(name, base, options)
+    if (shown !== undefined) this.#deps.pinned.removed(shown)
+    return intent
   }
 
   /** As `unlink`, of a name that was found to be a file. Throws `stale` when it may be none by now. */

@@ -4,6 +4,7 @@ import type { Logger } from '../../domain/logger.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
+import type { PinsStore } from '../../state/pins-store.ts'
 import type { FileNode, Nodes } from '../tree/nodes.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
@@ -11,6 +12,7 @@ import type { Kinds } from './kinds.ts'
 import { refuseTrash, type NameChanges } from './name-changes.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootNodes } from './root-nodes.ts'
+import { classifyName } from './save-steps.ts'
 import { settleChange, settleRenamed } from './settle.ts'
 
 interface RenamesDeps {
@@ -30,6 +32,7 @@ interface RenamesDeps {
   }
   readonly outbox: Outbox
   readonly uploader: Uploader
+  readonly pinned: Pick<PinsStore, 'removed' | 'renamed'>
   readonly log: Logger
 }
 
@@ -38,6 +41,8 @@ interface NodeBefore extends Pick<FileNode, 'name' | 'serviceName' | 'entry'> {
   readonly put: PutIntent | undefined
   /** The bag that had the new name. */
   readonly replaced: BagId | undefined
+  /** Leads pins back to the names that they had. */
+  readonly unpinned: () => void
 }
 
 /** Renames within the root. */
@@ -63,7 +68,17 @@ export class Renames {
     const before = this.#before(node, target)
     const intent = await names.run('names', () => changes.rename(node, newName))
     if (isFolder) folders.renamed(before.serviceName, node.serviceName)
-    if (intent !== undefined) await this.#settle(node, intent, before)
+    const unpinned = this.#movePin(before.name, node.name)
+    if (intent !== undefined) await this.#settle(node, intent, { ...before, unpinned })
+  }
+
+  /** A pin follows the name, but not to a step of a save: there the name is about to come back. */
+  #movePin(from: string | undefined, to: string | undefined): () => void {
+    const { pinned } = this.#deps
+    if (from === undefined || to === undefined || from === to) return () => undefined
+    if (classifyName(to) === 'plain') return pinned.renamed(from, to)
+    pinned.removed(from)
+    return () => undefined
   }
 
   /** The node of a name, when nothing of it is on its way to the service. */
@@ -79,7 +94,10 @@ export class Renames {
     return node
   }
 
-  #before({ name, serviceName, entry }: FileNode, target: FileNode | undefined): NodeBefore {
+  #before(
+    { name, serviceName, entry }: FileNode,
+    target: FileNode | undefined,
+  ): Omit<NodeBefore, 'unpinned'> {
     const { outbox } = this.#deps
     const put = entry?.kind === 'pending' ? outbox.put(entry.intent.id) : undefined
     const replaced = target?.entry?.kind === 'bag' ? target.entry.record.bagId : undefined
@@ -93,7 +111,10 @@ export class Renames {
       else await settleChange(this.#deps, id, { hasNewContent: content.from !== 'bag' })
     } catch (error) {
       const left = this.#deps.outbox.put(id)
-      if (left === undefined || left.name === put?.name) this.#takeBack(node, before)
+      if (left === undefined || left.name === put?.name) {
+        before.unpinned()
+        this.#takeBack(node, before)
+      }
       throw error
     }
   }

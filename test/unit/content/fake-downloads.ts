@@ -244,7 +244,10 @@ export interface Setup {
   readonly facts: MemoryFacts
   readonly log: KeptLog
   /** Opens the same directory again, as another process would. */
-  readonly reopen: (settings?: Partial<BagCacheSettings>) => Promise<BagCache>
+  readonly reopen: (
+    settings?: Partial<BagCacheSettings>,
+    pinned?: readonly BagId[],
+  ) => Promise<BagCache>
 }
 
 export interface SetupOptions extends SourceOptions {
@@ -281,17 +284,20 @@ export async function setUp(options: SetupOptions = {}): Promise<Setup> {
     ...(options.freeBytes !== undefined && { freeBytes: options.freeBytes }),
     ...(options.readDispatcher !== undefined && { readDispatcher: options.readDispatcher }),
   }
-  const reopen = async (settings: Partial<BagCacheSettings> = {}): Promise<BagCache> => {
-    const cache = await BagCache.open(dependencies, {
-      dir: join(dir, 'cache'),
-      maxBytes: 1e9,
-      minFreeBytes: 0,
-      graceMs: 5000,
-      resumeTries: 3,
-      silenceMs: 30_000,
-      ...options.settings,
-      ...settings,
-    })
+  const reopen: Setup['reopen'] = async (settings = {}, pinned = []) => {
+    const cache = await BagCache.open(
+      { ...dependencies, pinned },
+      {
+        dir: join(dir, 'cache'),
+        maxBytes: 1e9,
+        minFreeBytes: 0,
+        graceMs: 5000,
+        resumeTries: 3,
+        silenceMs: 30_000,
+        ...options.settings,
+        ...settings,
+      },
+    )
     cleanups.push(async () => {
       service.openGate()
       await cache.close()

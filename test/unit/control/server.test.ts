@@ -16,10 +16,12 @@ import {
   askToClearCache,
   askToExplain,
   askToLeave,
+  askToPin,
   askToRefresh,
   askToRestore,
   askToSync,
   askToTrace,
+  askToUnpin,
   askToVerify,
   askToWarmUp,
 } from '../../../src/control/client.ts'
@@ -75,6 +77,8 @@ async function serve(some: Partial<ControlActions>): Promise<void> {
     status: none,
     explain: none,
     warmUp: none,
+    pin: none,
+    unpin: none,
     refresh: none,
     metrics: none,
     trace: none,
@@ -167,6 +171,25 @@ it('explains a path by its names, whatever they hold', async () => {
   expect(await askToExplain(socketPath, names)).toEqual(told)
   expect(await askToExplain(socketPath, [])).toEqual(told)
   expect(asked).toEqual([names, []])
+})
+
+it('pins and unpins by names, whatever they hold', async () => {
+  const names = ['a&name=b', '%20 ü☃\n']
+  const pin = { name: 'a', bytes: 2, hereBytes: 1, state: 'waits', reason: 'away' } as const
+  const asked: unknown[] = []
+  await serve({
+    pin: (which) => {
+      asked.push(which)
+      return Promise.resolve(pin)
+    },
+    unpin: (which) => {
+      asked.push(which)
+      return Promise.reject(new DriveError('not-found', 'It is not pinned.'))
+    },
+  })
+  expect(await askToPin(socketPath, names)).toEqual(pin)
+  await expect(askToUnpin(socketPath, names)).rejects.toMatchObject({ code: 'not-found' })
+  expect(asked).toEqual([names, names])
 })
 
 it('tells how far a warm-up is, and ends it when who asked has gone', async () => {

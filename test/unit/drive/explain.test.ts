@@ -6,7 +6,7 @@ import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 
 const POST = { method: 'POST', path: /upload/ }
-const NOW = { mountpoint: '/m', nowMs: Date.now() }
+const NOW = { mountpoint: '/m', nowMs: Date.now(), cacheBytes: 1e8 }
 
 let account: AccountInProcess
 let user: DriveInProcess
@@ -355,5 +355,22 @@ describe('what the drive makes up', () => {
     const trash = await user.node('.bagfs/trash').catch(() => undefined)
     expect(trash).toBeUndefined()
     expect(await words('.bagfs/trash')).toContain('kept on this machine for a while')
+  })
+})
+
+describe('what is pinned', () => {
+  it('is told with how much of it is here, of what is in a folder and of a name that is gone too', async () => {
+    const bagId = await uploadElsewhere('a', 'content')
+    await user.makeDirectory('folder')
+    await user.write('folder/x', 'content')
+    await user.drive.pin(['a'])
+    await user.drive.pin(['folder', 'x'])
+    await expect.poll(() => words('a')).toContain('Pinned:   kept on this machine; all here')
+    expect(await words('folder/x')).toContain('Pinned:   with the folder folder: kept on')
+    expect(await commands('a')).toEqual([])
+    await account.service.delete(bagId)
+    await user.listing.refreshNow()
+    expect(await words('a')).toContain('nothing has this name now')
+    expect(await commands('a')).toContain('bagfs unpin /m/a')
   })
 })

@@ -97,6 +97,35 @@ describe('the status in words', () => {
     expect(text).toContain(`Missing:  what was not changed here in g ${why('g')}`)
   })
 
+  it('says what is pinned, how much of it is here, and why the rest is not', () => {
+    const pin = { name: 'a', bytes: 2e6, hereBytes: 2e6, state: 'here' } as const
+    const here = describeStatus(statusWith({ pins: [pin] }), NOW)
+    expect(here).toContain('Pinned:   1 name, 2.0 MB: all here, to be read offline\n')
+    const away = { ...pin, hereBytes: 5e5 }
+    const pins: DriveStatus['pins'] = [
+      pin,
+      { ...away, name: 'b', state: 'coming' },
+      { ...away, name: 'c', state: 'waits', reason: 'No route.' },
+      { ...away, name: 'd', state: 'no-room', lacks: 'cache-size' },
+      { ...away, name: 'e', state: 'no-room', lacks: 'disk' },
+      { ...away, name: 'f', state: 'missing' },
+    ]
+    const text = describeStatus(statusWith({ pins }), NOW)
+    expect(text).toContain('1 of 6 names all here, to be read offline (4.5 MB of 12 MB)\n')
+    expect(text).toContain('  b  2.0 MB  500 kB here, the rest is being fetched\n')
+    expect(text).toContain('the rest is tried again: No route.\n')
+    expect(text).toContain('does not fit into the cache of 10 GB; mount with a larger --cache-size')
+    expect(text).toContain('no room for it above --min-free')
+    expect(text).toContain('  f  2.0 MB  nothing has this name now;')
+    const many = Array.from({ length: 13 }, (_, at) => ({
+      ...away,
+      name: `${at}`,
+      state: 'coming' as const,
+    }))
+    const long = describeStatus(statusWith({ pins: many }), NOW)
+    expect(long).toContain('  and 3 more (bagfs pin --list)\n')
+  })
+
   it('says how often a change was tried and when it is tried next', () => {
     const failed = item({ failure, state: 'failed: No.', nextTryAtMs: NOW + 12_000 })
     expect(describeItem(failed, NOW)).toBe('a.txt  12 kB  failed: No., tried 3 times, next in 12 s')

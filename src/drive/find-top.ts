@@ -1,0 +1,24 @@
+import { DriveError } from '../domain/errors.ts'
+import type { NodeId } from '../domain/ids.ts'
+import type { OpenFolders } from './folders/open-folders.ts'
+import type { Attributes } from './tree/attributes.ts'
+import { ROOT, type FileNode, type Nodes } from './tree/nodes.ts'
+
+/** How names are found, and where links lead. */
+export interface Walk {
+  lookup(parent: NodeId, name: string): Promise<Attributes>
+  readSymlink(node: NodeId): Promise<string>
+}
+
+/** What lies in the root on the way to a path: a folder is one bag. Rejects `usage` for what the drive makes up. */
+export async function findTop(
+  names: readonly string[],
+  walk: Walk,
+  deps: { readonly nodes: Nodes; readonly openFolders: Pick<OpenFolders, 'topOf'> },
+): Promise<FileNode> {
+  let at = ROOT
+  for (const name of names) at = (await walk.lookup(at, name)).node
+  const top = deps.nodes.get(deps.openFolders.topOf(at) ?? at)
+  if (top !== undefined) return top
+  throw new DriveError('usage', `The drive makes up ${names.join('/')}: there is nothing to fetch.`)
+}
