@@ -102,7 +102,10 @@ const ROUTES: Readonly<Record<string, PageRoute>> = {
     const { id, ...options } = await readJson(call.request, restore)
     const item = (await call.drive.trash()).find(({ bagId }) => bagId === id)
     await call.drive.restore(id, options)
-    return doneWith(call, `Restored: ${toPrintable(options.name ?? item?.name ?? id)}.`)
+    const view = await call.watcher.view({ anew: true })
+    const when = view.presence === 'gone' ? 'To be restored by the next mount' : 'Restored'
+    const said = `${when}: ${toPrintable(options.name ?? item?.name ?? id)}.`
+    return { said, view } satisfies PageDone
   },
 }
 

@@ -1,8 +1,12 @@
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import axe from 'axe-core'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { findRuntimeDir } from '../../src/config/runtime-dir.ts'
+import { DriveRegistry } from '../../src/control/registry.ts'
 import { canBrowse, openBrowser } from '../support/chromium.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
@@ -214,6 +218,11 @@ describe.runIf(canMount() && canBrowse())('the page of a drive in a browser', ()
     await expect
       .poll(() => page.locator('#announcer').textContent())
       .toContain('The drive is not mounted. Mount it again')
+    expect(await page.locator('#outbox-empty').isVisible()).toBe(true)
+    const later = await beOfAnotherVersion(bench)
+    await expect.poll(headline).toContain('is of another version')
+    expect(await page.locator('main h2:visible').count()).toBe(0)
+    await later()
     await bench.mount()
     await expect.poll(headline).toBe('Everything is stored.')
     await page.reload()
@@ -235,6 +244,21 @@ describe.runIf(canMount() && canBrowse())('the page of a drive in a browser', ()
     await expect.poll(headline).toBe('Everything is stored.')
   })
 })
+
+/** Something answers for the drive of a bench that this program does not understand. */
+async function beOfAnotherVersion({ dir, mountpoint }: Bench): Promise<() => Promise<unknown>> {
+  const socketPath = join(dir, 'other.sock')
+  const server = createServer((_, response) => response.end('{"version":2}')).listen(socketPath)
+  await once(server, 'listening')
+  const runtimeDir = findRuntimeDir({ XDG_RUNTIME_DIR: dir })
+  const registry = new DriveRegistry(runtimeDir)
+  await registry.add({ mountpoint, socketPath, pid: process.pid })
+  return async () => {
+    await registry.remove(mountpoint)
+    server.close()
+    server.closeAllConnections()
+  }
+}
 
 /** What axe finds, in short. Its script runs beside the page, which would not let it in. */
 async function faults(page: Page): Promise<unknown> {

@@ -117,7 +117,8 @@ describe.runIf(canMount())('the page of a drive', () => {
 
   it('says that the drive is gone, works on what it left, and goes on with the next one', async () => {
     const drive = await bench.mount()
-    bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
+    await drive.sh('printf old > gone.txt; rm gone.txt')
+    const clear = bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
     await copyFails(drive, 'a.txt', 'a')
     await copyFails(drive, 'b.txt', 'b')
     const visitor = await open()
@@ -129,11 +130,15 @@ describe.runIf(canMount())('the page of a drive', () => {
     expect(rows.map(({ name }) => name)).toEqual(['a.txt', 'b.txt'])
     const { view } = await visitor.done('/discard', { ids: [rows[0]?.id] })
     expect(view).toMatchObject({ presence: 'gone', outbox: { rows: [{ name: 'b.txt' }] } })
-    const again = await bench.mount()
+    const [deleted] = view.trash.rows
+    const { said } = await visitor.done('/restore', { id: deleted?.id, replace: false })
+    expect(said).toBe('To be restored by the next mount: gone.txt.')
+    clear()
+    await bench.mount()
     await expect.poll(visitor.view.bind(visitor)).toMatchObject({
-      ...{ presence: 'here', outbox: { rows: [{ name: 'b.txt' }] } },
+      ...{ presence: 'here', outbox: { rows: [{ name: 'b.txt' }] }, trash: { rows: [] } },
     })
-    await again.kill()
+    expect(await bench.service.contentOf('gone.txt')).toEqual(Buffer.from('old'))
   })
 
   it.runIf(canActAsOther())('is for no other user of the machine, also with the link', async () => {

@@ -40,6 +40,10 @@ export class Show {
     showNotices(notices)
     showSpeed(view.speed)
     byId('moving', HTMLElement).hidden = view.presence !== 'here'
+    // Of a drive that does not answer it is not known that nothing waits.
+    for (const id of ['waiting', 'deleted']) {
+      byId(id, HTMLElement).hidden = view.presence === 'silent'
+    }
     showList('transfers', view.transfers, TRANSFERS)
     showList('outbox', outbox.rows, this.#outbox)
     showList('trash', trash.rows, this.#trash)
