@@ -53,7 +53,7 @@ export const profileOption = () =>
 
 /** What of the chosen options says which service. */
 export type ServiceOptions = Pick<ChosenOptions, 'options' | 'token' | 'profile'> &
-  Partial<Pick<ChosenOptions, 'profiles'>>
+  Partial<Pick<ChosenOptions, 'profiles' | 'origins'>>
 
 /** Finds the service and the token, and warns of what puts the token at risk. */
 export async function chooseService(

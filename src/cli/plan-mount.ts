@@ -19,6 +19,7 @@ export async function planMount(
   mayMake: MountpointSettings['mayMake'] = () => Promise.resolve(false),
 ): Promise<MountJob> {
   const { options } = chosen
+  const profile = accountName(chosen)
   const user = currentUser()
   const bridge = await chooseBridge(withDefault(options, 'bridge'))
   await checkFuse(fuseRequirementsOf(context.environment, options, bridge))
@@ -29,6 +30,7 @@ export async function planMount(
     ...toDriveSettings(options, user),
     bridge,
     stateDir,
+    ...(profile === undefined ? {} : { profile }),
     mountpoint: await checkMountpoint({
       path: mountpoint,
       mayMake,
@@ -41,6 +43,12 @@ export async function planMount(
     service,
     log: { level: withDefault(options, 'logLevel'), json: withDefault(options, 'logJson') },
   }
+}
+
+/** The profile that the account is of; undefined where a flag or the environment names another one. */
+function accountName({ origins = {} }: ServiceOptions): string | undefined {
+  const origin = origins.url ?? origins.local
+  return origin?.from === 'profile' ? origin.profile : undefined
 }
 
 function currentUser(): { uid: number; gid: number } {

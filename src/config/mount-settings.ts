@@ -6,6 +6,8 @@ import type { TokenPlace } from './token.ts'
 export interface MountSettings {
   /** Absolute path of an empty directory. */
   readonly mountpoint: string
+  /** The account's name here, which file managers show; without one they show that of the directory. */
+  readonly profile?: string
   /** Base URL of the service, without a slash at its end. */
   readonly url: string
   /** Never logged, never in the arguments of a process. */

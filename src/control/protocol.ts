@@ -183,7 +183,7 @@ export const explanation = z.object({
   pin: optional(pin),
   unreadable: optional(z.string()),
   outage: optional(z.string()),
-  madeUp: optional(z.enum(['control', 'change', 'trash', 'bags', 'bag'])),
+  madeUp: optional(z.enum(['control', 'change', 'trash', 'bags', 'bag', 'volume'])),
 })
 
 const unreadable = z.object({ bagId: z.string(), reason: z.string() })

@@ -1,5 +1,5 @@
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { SpaceReport } from './space/space.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
@@ -25,6 +25,19 @@ function isOfPrograms(name: string): boolean {
   return name.startsWith('user.') && !name.startsWith('user.bagfs.')
 }
 
+/** What is there, else what stands in for it. */
+async function orStandIn(
+  found: Promise<Attributes>,
+  { home, top }: { readonly home: Home; readonly top: NodeId },
+): Promise<Attributes> {
+  try {
+    return await found
+  } catch (error) {
+    if (isDriveError(error, 'not-found')) return home.getAttributes(top)
+    throw error
+  }
+}
+
 /** The set-group-ID bit. */
 const S_ISGID = 0o2000
 
@@ -39,6 +52,8 @@ export class Drive {
   readonly #settings: DriveSettings
   /** Directories that the drive makes up in its root, hidden from its listing. */
   readonly #hidden = new Map<string, { readonly home: Home; readonly top: NodeId }>()
+  /** Files that the drive makes up in its root where the account has none of that name. */
+  readonly #standIns = new Map<string, { readonly home: Home; readonly top: NodeId }>()
   readonly #homes: Home[]
 
   constructor(deps: DriveDeps, settings: DriveSettings) {
@@ -50,10 +65,19 @@ export class Drive {
 
   /** Shows a made-up directory under a hidden name of the root. */
   attach(name: string, make: (ids: DriveIds) => { home: Home; top: NodeId }): void {
+    this.#hidden.set(name, this.#made(make))
+  }
+
+  /** Shows a made-up file under a name of the root that no listing has, until something has that name. */
+  standIn(name: string, make: (ids: DriveIds) => { home: Home; top: NodeId }): void {
+    this.#standIns.set(name, this.#made(make))
+  }
+
+  #made(make: (ids: DriveIds) => { home: Home; top: NodeId }): { home: Home; top: NodeId } {
     const { nodes } = this.#parts
     const made = make({ nextNode: () => nodes.allocate() })
-    this.#hidden.set(name, made)
     this.#homes.unshift(made.home)
+    return made
   }
 
   /**
@@ -113,7 +137,9 @@ export class Drive {
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const hidden = parent === ROOT ? this.#hidden.get(name) : undefined
     if (hidden !== undefined) return hidden.home.getAttributes(hidden.top)
-    return (await this.#directory(parent)).lookup(parent, name)
+    const found = (await this.#directory(parent)).lookup(parent, name)
+    const standIn = parent === ROOT ? this.#standIns.get(name) : undefined
+    return standIn === undefined ? found : orStandIn(found, standIn)
   }
 
   /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */

@@ -30,6 +30,7 @@ import type { Space } from './space/space.ts'
 import type { Attributes } from './tree/attributes.ts'
 import { ROOT, type FileNode, type Nodes } from './tree/nodes.ts'
 import { nameContents } from './virtual/control-directory.ts'
+import { VOLUME_INFO } from './virtual/volume-info.ts'
 
 interface ExplainerDeps {
   readonly nodes: Nodes
@@ -76,10 +77,16 @@ export class Explainer {
   async explain(names: readonly string[], walk: Walk): Promise<Explanation> {
     const [top] = names
     if (top === undefined) return this.#finish({ ...NOTHING_MORE, path: '', what: 'drive' })
-    const isMadeUp = top === '.bagfs' || top === '.bags'
+    const isMadeUp = top === '.bagfs' || top === '.bags' || this.#isVolumeInfo(names)
     if (isMadeUp) return this.#finish(this.#ofMadeUp(names))
     const pin = this.#deps.pins.of(this.#deps.entries.tree().resolve(top)?.shown ?? top)
     return this.#finish({ ...(await this.#find(names, walk)), ...optionally('pin', pin) })
+  }
+
+  /** It is made up only where the account has no file of that name. */
+  #isVolumeInfo(names: readonly string[]): boolean {
+    const isNamed = names.length === 1 && names[0] === VOLUME_INFO
+    return isNamed && this.#deps.entries.resolve(VOLUME_INFO) === undefined
   }
 
   #finish(explanation: Explanation): Explanation {
@@ -277,6 +284,7 @@ export class Explainer {
   #ofMadeUp(names: readonly string[]): Explanation {
     const [top, kind, name] = names
     const madeUp = { ...NOTHING_MORE, path: names.join('/'), what: 'made-up' } as const
+    if (top === VOLUME_INFO) return { ...madeUp, madeUp: 'volume' }
     const shown =
       names.length > 3
         ? undefined

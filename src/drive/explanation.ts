@@ -69,5 +69,5 @@ export interface Explanation {
   /** Why there is no newer listing, when the last request for one failed. */
   readonly outage?: string
   /** For what the drive makes up: which part of it. */
-  readonly madeUp?: 'control' | 'change' | 'trash' | 'bags' | 'bag'
+  readonly madeUp?: 'control' | 'change' | 'trash' | 'bags' | 'bag' | 'volume'
 }

@@ -114,6 +114,7 @@ const MADE_UP: Readonly<Record<NonNullable<WireExplanation['madeUp']>, string>> 
   trash: 'what was deleted or replaced, and is kept on this machine for a while',
   bags: 'any bag can be read in it by its id; it lists none',
   bag: 'a bag by its id, as the service hands it out (a folder is a zip)',
+  volume: 'file managers read in it the name and the icon of the drive; nothing of it is stored',
 }
 
 function describeWhat(told: WireExplanation, nowMs: number): readonly string[] {

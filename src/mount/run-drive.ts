@@ -32,7 +32,11 @@ import { buildDrive } from './build-drive.ts'
 import { makeCrashHook } from './crash-hook.ts'
 import { DriveActions } from './drive-actions.ts'
 import { Leaving } from './leave.ts'
-import { attachVirtualDirectories, type SelfReport } from './virtual-directories.ts'
+import {
+  attachVirtualDirectories,
+  attachVolumeInfo,
+  type SelfReport,
+} from './virtual-directories.ts'
 import { Notifier, notifySend } from './notify.ts'
 import { openService } from './open-service.ts'
 import { Releases } from './releases.ts'
@@ -97,6 +101,7 @@ async function build(
   const parts = { ...built, uploader }
   const about = aboutDrive(settings, uid)
   const report = attachVirtualDirectories({ ...parts, service, clock, metrics }, about)
+  attachVolumeInfo({ drive, clock }, settings.profile)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
   const traces = new TraceHub({ clock, processOf })
   const watch = withTraces(metrics, traces)

@@ -7,6 +7,7 @@ import type { Drive } from '../drive/drive.ts'
 import { BagsDirectory } from '../drive/virtual/bags-directory.ts'
 import { controlDirectory } from '../drive/virtual/control-directory.ts'
 import { TrashDirectory } from '../drive/virtual/trash-directory.ts'
+import { VOLUME_INFO, volumeInfo } from '../drive/virtual/volume-info.ts'
 import { VirtualHome } from '../drive/virtual/virtual-home.ts'
 import type { VirtualDirectory } from '../drive/virtual/virtual-entry.ts'
 import type { Metrics } from '../metrics/metrics.ts'
@@ -75,6 +76,17 @@ export function attachVirtualDirectories(
   attach('.bagfs', controlDirectory({ ...deps, contents, status: texts, trash }))
   attach('.bags', new BagsDirectory(deps))
   return { status, contents }
+}
+
+/** Tells file managers what to call the drive: by the name of its account. */
+export function attachVolumeInfo(
+  { drive, clock }: Pick<VirtualDirectoriesDeps, 'drive' | 'clock'>,
+  name: string | undefined,
+): void {
+  drive.standIn(VOLUME_INFO, (ids) => {
+    const home = new VirtualHome({ ids, clock }, volumeInfo(name, clock.now()))
+    return { home, top: home.top }
+  })
 }
 
 /** People will `cat` this to a terminal, and names may hold anything. */

@@ -1,18 +1,9 @@
-import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
+import { hasProgram } from '../support/has-program.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
-
-/** A program that a test needs: CI has them all, a machine without one says so. */
-function has(program: string): boolean {
-  const found = spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
-  if (!found && process.env['BAGFS_REQUIRE_MOUNT'] === '1')
-    throw new Error(`${program} is missing.`)
-  if (!found) console.error(`*** Skipped: ${program} is not installed. ***`)
-  return found
-}
 
 describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
   'ordinary programs on a drive in mode $mode',
@@ -119,7 +110,7 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
     it.each(['', 'set backupcopy=yes', 'set nowritebackup'])(
       'vim (%s): one upload',
       async (setting) => {
-        if (!has('vim')) return
+        if (!hasProgram('vim')) return
         await given('f.txt', 'first line\n')
         await drive.sh(
           `vim -u NONE -es -c '${setting}' -c 'normal ggOnew' -c 'wq' f.txt </dev/null`,
@@ -132,7 +123,7 @@ describe.runIf(canMount()).each([{ mode: 'through' }, { mode: 'back' }])(
     )
 
     it('gio save: one upload', async () => {
-      if (!has('gio')) return
+      if (!hasProgram('gio')) return
       await given('f.txt', 'old\n')
       await drive.sh('echo saved | gio save f.txt')
       expect(await stored()).toEqual({ contents: { 'f.txt': 'saved\n' }, uploads: ['f.txt'] })
@@ -166,7 +157,7 @@ with zipfile.ZipFile('z.zip','a') as z: z.writestr('b','B')"; python3 -m zipfile
     })
 
     it('sqlite3 works on a database, and its journal stays here', async () => {
-      if (!has('sqlite3')) return
+      if (!hasProgram('sqlite3')) return
       await drive.sh(
         'sqlite3 t.db "create table t(x); insert into t values(1); insert into t values(2);"',
       )
@@ -212,7 +203,7 @@ with zipfile.ZipFile('z.zip','a') as z: z.writestr('b','B')"; python3 -m zipfile
     })
 
     it('LibreOffice converts a document inside the drive: one upload', async () => {
-      if (!has('soffice')) return
+      if (!hasProgram('soffice')) return
       await given('text.txt', 'A paragraph.\n')
       await drive.sh(
         `soffice -env:UserInstallation=file://${bench.dir}/office --headless --convert-to odt --outdir . text.txt`,

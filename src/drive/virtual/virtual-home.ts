@@ -29,7 +29,7 @@ type VirtualNode = VirtualDirectoryNode | VirtualFileNode
 const DIRECTORY_MODE = 0o500
 const FILE_MODE = 0o400
 
-/** A directory tree that the drive makes up: read-only but for what its entries take. */
+/** A directory tree, or a file by itself, that the drive makes up: read-only but for what its entries take. */
 export class VirtualHome implements Home {
   readonly top: NodeId
   readonly #ids: Ids
@@ -38,7 +38,7 @@ export class VirtualHome implements Home {
   readonly #nodes = new Map<NodeId, VirtualNode>()
   readonly #startedAtMs: number
 
-  constructor(deps: { readonly ids: Ids; readonly clock: Clock }, top: VirtualDirectory) {
+  constructor(deps: { readonly ids: Ids; readonly clock: Clock }, top: VirtualEntry) {
     this.#ids = deps.ids
     this.#clock = deps.clock
     this.#startedAtMs = deps.clock.now()
