@@ -1,14 +1,24 @@
 /**
- * `npm run build`: the program and the libraries that it uses, as a few files in `dist`, or in the directory that is
- * given, the page of `bagfs status --web`, and the manual pages. One file loads several times faster than hundreds. Types are checked by `npm run types`.
+ * `npm run build`: the program and the package, with the libraries that they use, as a few files in `dist`, or in the
+ * directory that is given, and the page of `bagfs status --web`. One file loads several times faster than hundreds. Types are checked by `npm run types`.
+ * With `--package`, and in `dist`, also all else that is packed: declarations, manual pages and completions.
  */
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
+import { writeDeclarations } from './declarations.js'
 
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'))
-const target = process.argv[2] ?? 'dist'
+const [target = 'dist', ...flags] = process.argv.slice(2)
 
 /**
  * Undici without what a browser has: its own index loads fetch, web sockets, mocks and caches as well, which takes a
@@ -30,7 +40,7 @@ const slimUndici = {
 }
 
 const bundle = await rolldown({
-  input: 'src/main.ts',
+  input: { main: 'src/main.ts', bagfs: 'src/api/index.ts' },
   plugins: [slimUndici],
   platform: 'node',
   // Native modules; npm installs them beside the program.
@@ -44,8 +54,32 @@ writeFileSync(join(target, 'LICENSES.txt'), licensesOf(output))
 
 await buildPage('src/web/page', join(target, 'page'))
 
-// npm installs them with the program; its own options are their text.
-if (target === 'dist') execFileSync(process.execPath, ['dist/main.js', 'man-pages', 'dist/man'])
+if (target === 'dist' || flags.includes('--package')) writeWhatIsPacked()
+
+/** The program's own options are the text of its pages and completions, under the names by which shells find them. */
+function writeWhatIsPacked() {
+  writeDeclarations(join(target, 'types'))
+  const run = (...args) => execFileSync(process.execPath, [join(target, 'main.js'), ...args])
+  run('man-pages', join(target, 'man'))
+  listManPages(join(target, '..', 'package.json'))
+  mkdirSync(join(target, 'completions'))
+  for (const [shell, name] of [
+    ['bash', 'bagfs'],
+    ['zsh', '_bagfs'],
+    ['fish', 'bagfs.fish'],
+  ]) {
+    writeFileSync(join(target, 'completions', name), run('completion', shell))
+  }
+}
+
+/** Of a tarball, npm links the pages that the manifest names one by one. */
+function listManPages(path) {
+  const text = readFileSync(path, 'utf8')
+  const pages = readdirSync(join(target, 'man')).sort()
+  const listed = { ...JSON.parse(text), man: pages.map((name) => `./dist/man/${name}`) }
+  const wanted = `${JSON.stringify(listed, null, 2)}\n`
+  if (wanted !== text) writeFileSync(path, wanted)
+}
 
 /** What runs in the browser is one script; the rest is served as it is. */
 async function buildPage(source, directory) {

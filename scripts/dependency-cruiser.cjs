@@ -44,6 +44,7 @@ const layers = {
   config: ['disk', 'domain'],
   profiles: ['config', 'disk', 'domain'],
   web: ['mount', 'loopback', 'control', 'drive', 'outbox', 'config', 'domain'],
+  api: ['mount', 'service', 'config', 'domain'],
   mount: [
     'metrics',
     'trace',

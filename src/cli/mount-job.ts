@@ -1,7 +1,8 @@
-import type { MountSettings } from '../config/mount-settings.ts'
 import type { TokenPlace } from '../config/token.ts'
 import type { LogSettings } from './logging.ts'
+import type { PreparedMount } from '../mount/prepare-mount.ts'
 import type { RunDrive, RunDriveDeps } from '../mount/running-drive.ts'
+import { tuneHeap } from '../mount/tune-heap.ts'
 
 /** Which service a mount talks to: an account somewhere, or the embedded one with its data here. */
 export type ServiceChoice =
@@ -24,7 +25,7 @@ export function serviceKeyOf(
 
 /** A mount as it is handed to the process that runs it; plain JSON. */
 export interface MountJob {
-  readonly drive: Omit<MountSettings, 'url' | 'token' | 'tokenPlace' | 'serviceKey'>
+  readonly drive: PreparedMount
   readonly service: ServiceChoice
   readonly log: LogSettings
 }
@@ -33,6 +34,8 @@ export interface MountJob {
 export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<void> {
   // Loads the FUSE library: only a mount may fail where there is none.
   const { runDrive } = await import('../mount/run-drive.ts')
+  // Not in a process of other people's programs, which mount by the package.
+  tuneHeap()
   const { service } = job
   if (service.kind === 'account') {
     const { url, token, tokenPlace } = service

@@ -1,11 +1,12 @@
-type Fields = Readonly<Record<string, unknown>>
+/** What a line of the log tells beside its message, by name. */
+export type LogFields = Readonly<Record<string, unknown>>
 
 /** What the program needs of a log; cli/ makes one from pino. Fields never hold the token. */
 export interface Logger {
-  debug(fields: Fields, message: string): void
-  info(fields: Fields, message: string): void
-  warn(fields: Fields, message: string): void
-  error(fields: Fields, message: string): void
+  debug(fields: LogFields, message: string): void
+  info(fields: LogFields, message: string): void
+  warn(fields: LogFields, message: string): void
+  error(fields: LogFields, message: string): void
 }
 
 const nothing = (): void => undefined

@@ -3,14 +3,11 @@ import { systemClock } from '../domain/clock.ts'
 import { withBreaker } from '../service/breaker.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { createHttpService } from '../service/http-service.ts'
-import type { HttpServiceSettings } from '../service/settings.ts'
+import { deadlinesOf, type HttpServiceSettings } from '../service/settings.ts'
 import type { WireMeter } from '../service/wire-meter.ts'
 import { recallAuthHeader, rememberAuthHeader, rememberUid } from '../state/accounts.ts'
 import type { RunDriveDeps } from './running-drive.ts'
 import { TokenRenewal } from './token-renewal.ts'
-
-/** Content may take this many times as long as a short call until its next byte. */
-export const CONTENT_PATIENCE = 3
 
 /** What a drive tells its service, once it knows it. */
 export interface ServiceUser {
@@ -70,16 +67,6 @@ function placeOf(
     baseUrl: url,
     ...deadlinesOf(timeoutMs),
     ...(authHeader === undefined ? {} : { authHeader }),
-  }
-}
-
-/** The deadlines of a service that may be silent for so long. */
-export function deadlinesOf(timeoutMs: number): Omit<ServiceAddress, 'baseUrl'> {
-  return {
-    connectTimeoutMs: timeoutMs,
-    metadataTimeoutMs: timeoutMs,
-    firstByteTimeoutMs: CONTENT_PATIENCE * timeoutMs,
-    stallTimeoutMs: CONTENT_PATIENCE * timeoutMs,
   }
 }
 

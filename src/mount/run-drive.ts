@@ -41,14 +41,12 @@ import { Notifier, notifySend } from './notify.ts'
 import { openService } from './open-service.ts'
 import { Releases } from './releases.ts'
 import type { RunDriveDeps } from './running-drive.ts'
-import { tuneHeap } from './tune-heap.ts'
 
 const LONGEST_SOCKET_PATH = 100
 
 /** Mounts a drive; resolves when it has been unmounted, however that came about. */
 export async function runDrive(settings: MountSettings, deps: RunDriveDeps): Promise<void> {
   const releases = new Releases()
-  tuneHeap()
   try {
     const parts = await build(settings, deps, releases)
     await serve(settings, deps, parts, releases)
@@ -175,7 +173,11 @@ async function serve(
     leaving.hurry()
   })
   if (deps.nowSignal.aborted) leaving.hurry()
-  deps.onReady({ mountpoint: settings.mountpoint, pid: process.pid })
+  deps.onReady({
+    status: () => actions.status(),
+    leave: (options) => actions.leave(options),
+    sync: (name) => drive.sync(name),
+  })
   const stopped = aborted(deps.stopSignal).then(() => leaving.unmountForSignal(onProgress))
   await Promise.race([bridge.unmounted, stopped])
   const kept = await leaving.drain(onProgress)

@@ -56,6 +56,19 @@ const DEFAULTS = {
   renewToken: (): Promise<undefined> => Promise.resolve(undefined),
 } as const
 
+/** Content may take this many times as long as a short call until its next byte. */
+export const CONTENT_PATIENCE = 3
+
+/** The deadlines of a service that may be silent for so long. */
+export function deadlinesOf(timeoutMs: number): Omit<HttpServiceSettings, 'baseUrl' | 'token'> {
+  return {
+    connectTimeoutMs: timeoutMs,
+    metadataTimeoutMs: timeoutMs,
+    firstByteTimeoutMs: CONTENT_PATIENCE * timeoutMs,
+    stallTimeoutMs: CONTENT_PATIENCE * timeoutMs,
+  }
+}
+
 /** Fills in defaults. Throws DriveError `usage` for what cannot be used; the token is never in it. */
 export function resolveSettings(settings: HttpServiceSettings): Resolved {
   const { baseUrl, ...rest } = settings

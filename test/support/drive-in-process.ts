@@ -1,5 +1,4 @@
 import { buildDrive, TUNING, type BuiltDrive, type Tuning } from '../../src/mount/build-drive.ts'
-import { deadlinesOf } from '../../src/mount/open-service.ts'
 import { Releases } from '../../src/mount/releases.ts'
 import type { BagCache } from '../../src/content/bag-cache.ts'
 import { systemClock } from '../../src/domain/clock.ts'
@@ -13,6 +12,7 @@ import type { Outbox } from '../../src/outbox/outbox.ts'
 import { isToSend } from '../../src/intents/rules.ts'
 import type { StorageService } from '../../src/service/storage-service.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
+import { deadlinesOf } from '../../src/service/settings.ts'
 
 const BASE = { clock: systemClock, log: silentLogger }
 

@@ -3,10 +3,10 @@ import type { DriveStatus } from '../../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../../control/registry.ts'
 import { listMounts } from '../../disk/find-mount.ts'
 import { ifThere } from '../../disk/if-there.ts'
-import { DRIVE_TYPE } from '../mountpoint.ts'
+import { DRIVE_TYPE } from '../../mount/mountpoint.ts'
 import { findRemains, isOwing } from '../dead-drives.ts'
 import { findDrives } from '../drive-places.ts'
-import { probePath } from '../probe-path.ts'
+import { probePath } from '../../mount/probe-path.ts'
 import { runCheck, type Check, type Finding } from './check.ts'
 
 const PROBE_TIMEOUT_MS = 5_000

@@ -2,8 +2,8 @@ import { arch, release, type } from 'node:os'
 import type { Environment } from '../../config/env.ts'
 import { withDefault, type MountFlags } from '../../config/options.ts'
 import { chooseBridge, loadNativeLibrary } from '../../kernel/create-bridge.ts'
-import { listFuseRequirements } from '../fuse-requirements.ts'
-import { fuseRequirementsOf } from '../plan-mount.ts'
+import { listFuseRequirements } from '../../mount/fuse-requirements.ts'
+import { fuseRequirementsOf } from '../../mount/prepare-mount.ts'
 import { runCheck, type Check, type Finding } from './check.ts'
 
 /** The first Linux that has version 7.31 of the FUSE protocol by itself; those of distributions may have it earlier. */

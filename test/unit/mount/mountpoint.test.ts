@@ -5,7 +5,7 @@ import { accessSync, constants } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { checkMountpoint } from '../../../src/cli/mountpoint.ts'
+import { checkMountpoint } from '../../../src/mount/mountpoint.ts'
 import { parseMountinfo } from '../../../src/disk/mountinfo.ts'
 
 let directory = ''
