@@ -21,6 +21,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ['mount', async () => (await import('./mount.ts')).addMount],
   ['umount', async () => (await import('./umount.ts')).addUmount],
   ['service', async () => (await import('./service.ts')).addService],
+  ['desktop', async () => (await import('./desktop.ts')).addDesktop],
   ['status', async () => (await import('./status.ts')).addStatus],
   ['doctor', async () => (await import('./doctor.ts')).addDoctor],
   ['explain', async () => (await import('./explain.ts')).addExplain],

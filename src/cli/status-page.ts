@@ -7,7 +7,7 @@ import { Watcher } from '../web/watcher.ts'
 import type { CommandContext } from './context.ts'
 import { findOneDrive } from './drive-places.ts'
 import { createStderrLogger } from './logging.ts'
-import { openInBrowser } from './open-in-browser.ts'
+import { openByDesktop } from './open-by-desktop.ts'
 import { listenForStop } from './signals.ts'
 import { watchDrive } from './watch-drive.ts'
 
@@ -31,7 +31,10 @@ export async function showStatusPage(
     output.note(
       'This link works once, in a browser of yours on this machine. Ctrl-C ends the page.',
     )
-    if (hasDisplay()) openInBrowser(server.link, output)
+    if (hasDisplay())
+      openByDesktop(server.link, (sentence) => {
+        output.note(sentence)
+      })
     await watcher.run(signals.stop)
   } finally {
     await server.close()

@@ -114,4 +114,38 @@ describe.runIf(canMount())('a drive on a desktop', () => {
     expect(trashed.stderr).toMatch(/trash/i)
     expect((await gio('list', '--hidden')).stdout).toBe('a.txt')
   })
+
+  it('is mounted and opened by a click in the menu, and unmounted by another one', async () => {
+    const opened = join(bench.dir, 'opened')
+    const bin = join(bench.dir, 'bin')
+    mkdirSync(bin)
+    const script = `#!/bin/sh\nprintf %s "$1" >> '${opened}'\n`
+    writeFileSync(join(bin, 'xdg-open'), script, { mode: 0o755 })
+    const env = {
+      ...variables(),
+      ...{ XDG_DATA_HOME: join(bench.dir, 'data'), XDG_STATE_HOME: bench.dir },
+      ...{ XDG_RUNTIME_DIR: bench.dir, BAGFS_MIN_FREE: '1MB' },
+      PATH: `${bin}:${process.env['PATH'] ?? ''}`,
+    }
+    const desktop = (...args: readonly string[]): Promise<Outcome> =>
+      bench.bagfs(['desktop', ...args], { env })
+    await desktop('install', `work:${bench.mountpoint}`)
+    const entry = join(bench.dir, 'data/applications/bagfs-work.desktop')
+    const [click = '', other = ''] = Array.from(
+      (await read(entry)).matchAll(/^Exec=(.*)$/gm),
+      ([, command]) => command,
+    )
+    // No sign in these words means another thing to a shell.
+    const menu = (command: string) => execa('sh', ['-c', command], { env, timeout: HANGING_MS })
+    for (const times of [1, 2]) {
+      await menu(click)
+      await expect.poll(() => read(opened)).toBe(bench.mountpoint.repeat(times))
+    }
+    expect(await read(inDrive('.xdg-volume-info'))).toContain('Name=work')
+    await menu(other)
+    await expect(read(inDrive('.xdg-volume-info'))).rejects.toThrow('ENOENT')
+    expect(await desktop('remove', 'work')).toMatchObject({ code: 0 })
+    expect(await desktop('remove', 'work')).toMatchObject({ code: 2 })
+    await expect(read(entry)).rejects.toThrow('ENOENT')
+  })
 })

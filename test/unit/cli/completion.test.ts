@@ -81,7 +81,7 @@ describe.each(Object.keys(OFFERS))('%s', (shell) => {
     expect(await offers('bagfs ')).toEqual(
       expect.arrayContaining(['mount', 'outbox', 'completion']),
     )
-    expect([...(await offers('bagfs d'))].sort()).toEqual(['df', 'doctor'])
+    expect([...(await offers('bagfs d'))].sort()).toEqual(['desktop', 'df', 'doctor'])
   })
 
   test('completes every option of mount, by the table that also makes help and README', async () => {
