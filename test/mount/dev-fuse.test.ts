@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canActAsOther, canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 import { OpenFile } from '../support/open-file.ts'
-import { OTHER_UID } from '../support/other-user.ts'
+import { letOthersPass, OTHER_UID } from '../support/other-user.ts'
 import { PROGRAM } from '../support/service-process.ts'
 
 /** Starts a program, and answers how it ended: its exit code or the signal. */
@@ -343,13 +343,14 @@ describe.runIf(canActAsOther())('a drive over dev-fuse of a user without rights'
   })
 
   it('is mounted by fusermount3, and works', async () => {
+    letOthersPass(bench.dir)
     const dir = join(bench.dir, 'theirs')
     const [user, token] = [`${OTHER_UID}`, bench.service.token]
     // A node of its own for the device, where the one of the machine is for root alone; nobody else sees it.
     const prepare = `mkdir -p ${dir}/app ${dir}/dev ${dir}/m ${dir}/state ${dir}/run
       mknod ${dir}/dev/fuse c 10 229; chmod 666 ${dir}/dev/fuse; mount --bind ${dir}/dev/fuse /dev/fuse
       mount --bind ${process.cwd()} ${dir}/app
-      echo ${token} > ${dir}/token; chmod 600 ${dir}/token; chmod 755 ${bench.dir}
+      echo ${token} > ${dir}/token; chmod 600 ${dir}/token
       chown ${user}:${user} ${dir} ${dir}/*[!p]; chmod 700 ${dir}/state ${dir}/run`
     const use = `cd /
       B="${process.execPath} ${dir}/app/${PROGRAM}"

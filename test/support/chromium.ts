@@ -1,4 +1,6 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { chromium, type Browser } from 'playwright-core'
 
 /** Debian's. */
@@ -20,11 +22,17 @@ export function canBrowse(): boolean {
 }
 
 /** A browser without a window; it keeps what it writes in a directory that it removes. */
-export function openBrowser(): Promise<Browser> {
+export async function openBrowser(): Promise<Browser> {
+  const dir = mkdtempSync(join(tmpdir(), 'bagfs-browser-'))
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  return chromium.launch({
+  const browser = await chromium.launch({
     executablePath: PROGRAM,
     // Small containers have a small /dev/shm.
     args: [...asRoot, '--disable-dev-shm-usage'],
+    env: { ...process.env, HOME: dir, XDG_CONFIG_HOME: dir, XDG_CACHE_HOME: dir },
   })
+  browser.once('disconnected', () => {
+    rmSync(dir, { recursive: true, force: true, maxRetries: 10 })
+  })
+  return browser
 }
