@@ -5,7 +5,7 @@ import { isZipName, type FolderNaming } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import { findFolderNames } from '../namespace/folder-names.ts'
-import type { Listing, ListingSnapshot } from '../namespace/listing.ts'
+import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { UploaderDeps } from '../outbox/ports.ts'
 import type { StepListener } from '../outbox/steps.ts'
@@ -16,7 +16,7 @@ import { Committer } from './root/commit.ts'
 import { Conflicts } from './root/conflicts.ts'
 import { Contents } from './root/contents.ts'
 import { Entries } from './root/entries.ts'
-import { ExtendedAttributes } from './root/extended.ts'
+import { BagAttributes } from './root/bag-attributes.ts'
 import { Explainer } from './explain.ts'
 import { FetchAhead } from './fetch-ahead.ts'
 import { Files } from './root/files.ts'
@@ -97,8 +97,7 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const contents = new Contents(given)
   const missing = new MissingBags(given, { lagMs: settings.usualLagMs })
   const sizeOf: Contents['sizeOf'] = (entry) => contents.sizeOf(entry)
-  const onFresh = namesLearner(given, () => kinds)
-  const entries = new Entries({ ...given, nodes, missing, sizeOf, onFresh }, settings)
+  const entries = new Entries({ ...given, nodes, missing, sizeOf }, settings)
   const uploader = makeUploader({ given, entries, folders: () => folderUploads }, settings)
   const deps = { ...given, uploader }
   const space = makeSpace(deps, settings)
@@ -113,7 +112,7 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const shared = { ...recorded, nodes, kinds, committer, space, rootRoom }
   const attributesOf = (node: FileNode): Attributes => attributes.of(node)
   const files = new Files({ ...shared, contents, nodeLocks, attributesOf })
-  const extended = new ExtendedAttributes({
+  const extended = new BagAttributes({
     ...deps,
     kinds,
     onKind: reindexer(deps),
@@ -180,7 +179,7 @@ function makeSpace(deps: DriveDeps, { account }: DriveSettings): Space {
 }
 
 function makeKinds(deps: DriveDeps, entries: Entries): Kinds {
-  return new Kinds({
+  const kinds = new Kinds({
     ...deps,
     records: () => entries.records(),
     // Only a name with `.zip` changes with its kind.
@@ -188,16 +187,11 @@ function makeKinds(deps: DriveDeps, entries: Entries): Kinds {
       if (isZipName(name)) deps.listing.reindex(bagId)
     },
   })
-}
-
-/** The records of folders that were stored here tell how the service names all. */
-function namesLearner(
-  { outbox }: DriveDeps,
-  kinds: () => Kinds,
-): (snapshot: ListingSnapshot) => void {
-  return ({ index }) => {
-    kinds().learnNames(findFolderNames(index, outbox.intents()))
-  }
+  // The records of folders that were stored here tell how the service names all.
+  entries.onFresh(({ index }) => {
+    kinds.learnNames(findFolderNames(index, deps.outbox.intents()))
+  })
+  return kinds
 }
 
 function reindexer({ listing }: DriveDeps): (bagId: BagId) => void {

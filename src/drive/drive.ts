@@ -1,42 +1,20 @@
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
-import { DriveError, isDriveError } from '../domain/errors.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
-import type { SpaceReport } from './space/space.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
+import { ExtendedAttributes } from './extended-attributes.ts'
+import { Homes, type DriveIds, type MadeUp } from './homes.ts'
 import type { Explanation } from './explanation.ts'
 import type { PinReport } from './pins.ts'
-import { FolderOpenFile } from './folders/folder-open-file.ts'
-import { RootOpenFile } from './root/root-open-file.ts'
 import { ROOT } from './tree/nodes.ts'
-import type { RefusedChanges, RoomHolder } from './space/room.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
-import type { CreateOptions, Home, MadeAttributes, OpenOptions } from './tree/home.ts'
+import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
 import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
-
-/** What the extended attributes of a file may take, as they are kept. */
-const EXTENDED_BYTES = 1 << 17
-
-/** True for the extended attributes that programs give meaning to. */
-function isOfPrograms(name: string): boolean {
-  return name.startsWith('user.') && !name.startsWith('user.bagfs.')
-}
-
-/** What is there, else what stands in for it. */
-async function orStandIn(
-  found: Promise<Attributes>,
-  { home, top }: { readonly home: Home; readonly top: NodeId },
-): Promise<Attributes> {
-  try {
-    return await found
-  } catch (error) {
-    if (isDriveError(error, 'not-found')) return home.getAttributes(top)
-    throw error
-  }
-}
+export type { DriveIds } from './homes.ts'
 
 /** The set-group-ID bit. */
 const S_ISGID = 0o2000
@@ -50,34 +28,26 @@ export class Drive {
   readonly #deps: DriveDeps
   readonly #parts: DriveParts
   readonly #settings: DriveSettings
-  /** Directories that the drive makes up in its root, hidden from its listing. */
-  readonly #hidden = new Map<string, { readonly home: Home; readonly top: NodeId }>()
-  /** Files that the drive makes up in its root where the account has none of that name. */
-  readonly #standIns = new Map<string, { readonly home: Home; readonly top: NodeId }>()
-  readonly #homes: Home[]
+  readonly #homes: Homes
+  /** The extended attributes of its nodes. */
+  readonly extended: ExtendedAttributes
 
   constructor(deps: DriveDeps, settings: DriveSettings) {
     this.#deps = deps
     this.#settings = settings
     this.#parts = assemble(deps, settings)
-    this.#homes = [this.#parts.folders, this.#parts.root]
+    this.#homes = new Homes(this.#parts, settings)
+    this.extended = new ExtendedAttributes({ ...deps, homes: this.#homes })
   }
 
   /** Shows a made-up directory under a hidden name of the root. */
-  attach(name: string, make: (ids: DriveIds) => { home: Home; top: NodeId }): void {
-    this.#hidden.set(name, this.#made(make))
+  attach(name: string, make: (ids: DriveIds) => MadeUp): void {
+    this.#homes.attach(name, make)
   }
 
   /** Shows a made-up file under a name of the root that no listing has, until something has that name. */
-  standIn(name: string, make: (ids: DriveIds) => { home: Home; top: NodeId }): void {
-    this.#standIns.set(name, this.#made(make))
-  }
-
-  #made(make: (ids: DriveIds) => { home: Home; top: NodeId }): { home: Home; top: NodeId } {
-    const { nodes } = this.#parts
-    const made = make({ nextNode: () => nodes.allocate() })
-    this.#homes.unshift(made.home)
-    return made
+  standIn(name: string, make: (ids: DriveIds) => MadeUp): void {
+    this.#homes.standIn(name, make)
   }
 
   /**
@@ -98,7 +68,7 @@ export class Drive {
 
   /** False when a node is gone, whatever had its name. */
   knows(id: NodeId): boolean {
-    return this.#homes.some((home) => home.owns(id))
+    return this.#homes.knows(id)
   }
 
   /** Path from the root, without a slash before it; undefined for a node that has none, or that the drive makes up. */
@@ -134,22 +104,17 @@ export class Drive {
   }
 
   /** Rejects `not-found` when nothing in the directory has this name. */
-  async lookup(parent: NodeId, name: string): Promise<Attributes> {
-    const hidden = parent === ROOT ? this.#hidden.get(name) : undefined
-    if (hidden !== undefined) return hidden.home.getAttributes(hidden.top)
-    const found = (await this.#directory(parent)).lookup(parent, name)
-    const standIn = parent === ROOT ? this.#standIns.get(name) : undefined
-    return standIn === undefined ? found : orStandIn(found, standIn)
+  lookup(parent: NodeId, name: string): Promise<Attributes> {
+    return this.#homes.lookup(parent, name)
   }
 
   /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */
   lookupNow(parent: NodeId, name: string): Attributes | undefined {
-    if (parent === ROOT && this.#hidden.has(name)) return undefined
-    return this.#at(parent).lookupNow?.(parent, name)
+    return this.#homes.lookupNow(parent, name)
   }
 
   async getAttributes(node: NodeId): Promise<Attributes> {
-    return this.#at(node).getAttributes(node)
+    return this.#homes.at(node).getAttributes(node)
   }
 
   /** When the size of a node last changed other than by writing here, in ms; 0 for never. */
@@ -165,12 +130,12 @@ export class Drive {
     const { mode } = changes
     const masked = mode === undefined ? changes : { ...changes, mode: this.#masked(mode) }
     const ctimeMs = this.#deps.clock.now()
-    await this.#changing(node).setAttributes(node, { ...masked, ctimeMs })
+    await this.#homes.changing(node).setAttributes(node, { ...masked, ctimeMs })
   }
 
   /** Cuts or lengthens a file; what close would do follows at once. */
   async truncate(node: NodeId, length: number): Promise<void> {
-    await this.#changing(node).truncate(node, length)
+    await this.#homes.changing(node).truncate(node, length)
   }
 
   /** Cuts or lengthens an open file: the version that was opened, whatever its name leads to by now. */
@@ -180,7 +145,7 @@ export class Drive {
 
   /** What is in a directory, without `.` and `..`. */
   async readDirectory(node: NodeId): Promise<readonly DirectoryEntry[]> {
-    return (await this.#directory(node)).readDirectory(node)
+    return (await this.#homes.directory(node)).readDirectory(node)
   }
 
   /** Makes a file and opens it for reading and writing; an existing one is opened as it is. */
@@ -190,8 +155,7 @@ export class Drive {
     mode: number,
     options: CreateOptions & { readonly owner?: Owner } = {},
   ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
-    this.#refuseHidden(parent, name)
-    const home = this.#changing(parent)
+    const home = this.#homes.making(parent, name)
     const begun = await this.#begun(parent, { mode, ...options.owner })
     const made = await home.create(parent, name, begun, options)
     return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
@@ -203,8 +167,7 @@ export class Drive {
     mode: number,
     owner: Owner = {},
   ): Promise<void> {
-    this.#refuseHidden(parent, name)
-    const home = this.#changing(parent)
+    const home = this.#homes.making(parent, name)
     const made = await this.#begun(parent, { mode, ...owner })
     // A directory that hands its group on makes directories that do so, too.
     const inherited = made.isHanded ? S_ISGID : 0
@@ -218,8 +181,7 @@ export class Drive {
     target: string,
     owner: Owner = {},
   ): Promise<void> {
-    this.#refuseHidden(parent, name)
-    const home = this.#changing(parent)
+    const home = this.#homes.making(parent, name)
     const { uid, gid } = await this.#begun(parent, { mode: 0o777, ...owner })
     await home.makeSymlink(parent, name, target, { uid, gid })
   }
@@ -231,19 +193,21 @@ export class Drive {
     made: MadeAttributes,
     special: SpecialNode,
   ): Promise<void> {
-    this.#refuseHidden(parent, name)
-    const home = this.#changing(parent)
+    const home = this.#homes.making(parent, name)
     const { mode, uid, gid } = await this.#begun(parent, made)
     await home.makeNode(parent, name, { mode, uid, gid }, special)
   }
 
   async readSymlink(node: NodeId): Promise<string> {
-    return this.#at(node).readSymlink(node)
+    return this.#homes.at(node).readSymlink(node)
   }
 
   async open(node: NodeId, options: OpenOptions): Promise<HandleId> {
     const changes = options.writable || options.truncate
-    const file = await (changes ? this.#changing(node) : this.#at(node)).open(node, options)
+    const file = await (changes ? this.#homes.changing(node) : this.#homes.at(node)).open(
+      node,
+      options,
+    )
     return this.#parts.handles.add(file)
   }
 
@@ -271,9 +235,7 @@ export class Drive {
    * last of them.
    */
   uploadedOnClose(handle: HandleId): NodeId | undefined {
-    const { root, handles } = this.#parts
-    const file = handles.file(handle)
-    return file instanceof RootOpenFile ? root.uploadedOnClose(file) : undefined
+    return this.#parts.handles.file(handle).uploadedOnClose()
   }
 
   /**
@@ -281,9 +243,7 @@ export class Drive {
    * for a file that the drive makes up.
    */
   nodeOf(handle: HandleId): NodeId | undefined {
-    const file = this.#parts.handles.file(handle)
-    if (file instanceof RootOpenFile) return file.node.id
-    return file instanceof FolderOpenFile ? file.item.id : undefined
+    return this.#parts.handles.file(handle).nodeId
   }
 
   async fsync(handle: HandleId): Promise<void> {
@@ -310,100 +270,28 @@ export class Drive {
     name: string,
     options: { readonly mayBeReplaced: boolean } = { mayBeReplaced: false },
   ): Promise<NodeId> {
-    const owner = this.#changing(parent)
+    const owner = this.#homes.changing(parent)
     const { root } = this.#parts
     return owner === root ? root.unlink(parent, name, options) : owner.unlink(parent, name)
   }
 
   async removeDirectory(parent: NodeId, name: string): Promise<void> {
-    await this.#changing(parent).removeDirectory(parent, name)
+    await this.#homes.changing(parent).removeDirectory(parent, name)
   }
 
   /** Rejects `cross-device` for what is in a directory that the drive makes up: programs copy then. */
   async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
-    this.#refuseHidden(newParent, newName)
-    const owner = this.#changing(parent)
-    const newOwner = this.#changing(newParent)
+    const newOwner = this.#homes.making(newParent, newName)
+    const owner = this.#homes.changing(parent)
     const { moves } = this.#parts
     if (moves.isBetween(parent, newParent)) await moves.rename(parent, name, newParent, newName)
     else if (owner === newOwner) await owner.rename(parent, name, newParent, newName)
     else throw new DriveError('cross-device', 'This directory is not stored.')
   }
 
-  /** Undefined before the service has ever told. */
-  async space(): Promise<SpaceReport | undefined> {
-    return this.#parts.space.report()
-  }
-
-  /** As `space`, without waiting: by what was heard last. */
-  lastSpace(): SpaceReport | undefined {
-    return this.#parts.space.lastReport()
-  }
-
-  /** What takes room of the account and is no change that waits, the largest first. */
-  roomHolders(): readonly RoomHolder[] {
-    return this.#parts.space.holders()
-  }
-
-  /** Folders that refused changes, because what they would be stored as does not fit. */
-  refusedChanges(): readonly RefusedChanges[] {
-    return this.#parts.space.refused()
-  }
-
-  async listExtended(node: NodeId): Promise<readonly string[]> {
-    const home = this.#at(node)
-    const { extended = {} } = await home.getAttributes(node)
-    return [...home.listExtended(node), ...Object.keys(extended)]
-  }
-
-  async getExtended(node: NodeId, name: string): Promise<Buffer> {
-    const home = this.#at(node)
-    if (!isOfPrograms(name)) return Buffer.from(home.getExtended(node, name))
-    const value = (await home.getAttributes(node)).extended?.[name]
-    if (value === undefined) throw new DriveError('no-attribute', `There is no attribute ${name}.`)
-    return Buffer.from(value, 'base64')
-  }
-
-  /** `user.bagfs.description`, `user.bagfs.kind` and those of programs; others are refused as `unsupported`. */
-  async setExtended(
-    node: NodeId,
-    name: string,
-    value: Uint8Array,
-    { must }: { readonly must?: 'make' | 'replace' } = {},
-  ): Promise<void> {
-    if (!isOfPrograms(name)) {
-      await this.#changing(node).setExtended(node, name, Buffer.from(value).toString())
-      return
-    }
-    const { extended = {} } = await this.#ofPrograms(node)
-    const isThere = name in extended
-    if (must === 'make' && isThere) throw new DriveError('exists', 'There is such an attribute.')
-    if (must === 'replace' && !isThere) throw new DriveError('no-attribute', 'There is none.')
-    const changed = { ...extended, [name]: Buffer.from(value).toString('base64') }
-    if (JSON.stringify(changed).length > EXTENDED_BYTES) {
-      throw new DriveError('no-space', 'The extended attributes of a file cannot take more room.')
-    }
-    await this.setAttributes(node, { extended: changed })
-  }
-
-  async removeExtended(node: NodeId, name: string): Promise<void> {
-    const { extended = {} } = isOfPrograms(name) ? await this.#ofPrograms(node) : {}
-    await this.getExtended(node, name)
-    if (!isOfPrograms(name)) await this.setExtended(node, name, Buffer.alloc(0))
-    else {
-      const left = Object.entries(extended).filter(([each]) => each !== name)
-      await this.setAttributes(node, { extended: Object.fromEntries(left) })
-    }
-  }
-
-  /** What has attributes of programs: not the root, nor what the drive makes up. */
-  async #ofPrograms(node: NodeId): Promise<Attributes> {
-    const home = this.#changing(node)
-    const { root, folders } = this.#parts
-    if (node === ROOT || (home !== root && home !== folders)) {
-      throw new DriveError('unsupported', 'No extended attributes are kept here.')
-    }
-    return home.getAttributes(node)
+  /** The room of the account: what is left of it, and what takes it. */
+  get space(): DriveParts['space'] {
+    return this.#parts.space
   }
 
   /** What is at a path, by its names from the root. Rejects `not-found` where nothing is known of it. */
@@ -471,7 +359,7 @@ export class Drive {
     parent: NodeId,
     { mode, uid, gid }: MadeAttributes,
   ): Promise<MadeAttributes & { readonly isHanded: boolean }> {
-    const above = await this.#at(parent).getAttributes(parent)
+    const above = await this.#homes.at(parent).getAttributes(parent)
     const isHanded = (above.mode & S_ISGID) !== 0
     return { mode: this.#masked(mode), uid, gid: isHanded ? above.gid : gid, isHanded }
   }
@@ -479,31 +367,4 @@ export class Drive {
   #masked(mode: number): number {
     return mode & ~this.#settings.umask
   }
-
-  #at(node: NodeId): Home {
-    const owner = this.#homes.find((home) => home.owns(node))
-    if (owner === undefined) throw new DriveError('not-found', 'This file is gone.')
-    return owner
-  }
-
-  /** The home of a directory, once it is known what its name stands for now: another machine may have replaced it. */
-  async #directory(node: NodeId): Promise<Home> {
-    if (node !== ROOT) await this.#parts.folders.follow(node)
-    return this.#at(node)
-  }
-
-  #changing(node: NodeId): Home {
-    if (this.#settings.readOnly) throw new DriveError('read-only', 'The drive is read-only.')
-    return this.#at(node)
-  }
-
-  #refuseHidden(parent: NodeId, name: string): void {
-    if (parent !== ROOT || !this.#hidden.has(name)) return
-    throw new DriveError('exists', 'This name is the drive’s own.')
-  }
-}
-
-/** Where a made-up directory gets its ids. */
-export interface DriveIds {
-  nextNode(): NodeId
 }

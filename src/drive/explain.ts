@@ -22,7 +22,7 @@ import type { OpenFolders, Place } from './folders/open-folders.ts'
 import type { Conflicts } from './root/conflicts.ts'
 import type { Contents } from './root/contents.ts'
 import type { Entries } from './root/entries.ts'
-import { bagIdOf, type ExtendedAttributes } from './root/extended.ts'
+import { bagIdOf, type BagAttributes } from './root/bag-attributes.ts'
 import type { Kinds } from './root/kinds.ts'
 import type { Pins } from './pins.ts'
 import type { RootTrash } from './root/root-trash.ts'
@@ -37,7 +37,7 @@ interface ExplainerDeps {
   readonly entries: Entries
   readonly kinds: Kinds
   readonly contents: Contents
-  readonly extended: ExtendedAttributes
+  readonly extended: BagAttributes
   readonly openFolders: OpenFolders
   readonly conflicts: Conflicts
   readonly leftOut: LeftOut

@@ -15,7 +15,7 @@ export function extendedOperations({
       }
       replies.value(
         { operation: 'getxattr', path, reply },
-        async () => drive.getExtended(await paths.node(path), name),
+        async () => drive.extended.get(await paths.node(path), name),
         (value) => {
           reply(0, value)
         },
@@ -24,7 +24,7 @@ export function extendedOperations({
     listxattr: (path, reply) => {
       replies.value(
         { operation: 'listxattr', path, reply },
-        async () => drive.listExtended(await paths.node(path)),
+        async () => drive.extended.list(await paths.node(path)),
         (names) => {
           reply(0, names)
         },
@@ -34,12 +34,12 @@ export function extendedOperations({
       // The buffer is the kernel's and gone after the answer.
       const kept = Buffer.from(value)
       replies.done({ operation: 'setxattr', path, reply }, async () =>
-        drive.setExtended(await paths.node(path), name, kept),
+        drive.extended.set(await paths.node(path), name, kept),
       )
     },
     removexattr: (path, name, reply) => {
       replies.done({ operation: 'removexattr', path, reply }, async () => {
-        await drive.removeExtended(await paths.node(path), name)
+        await drive.extended.remove(await paths.node(path), name)
       })
     },
   }

@@ -30,7 +30,7 @@ export function statOperations(deps: OperationDeps): Partial<Fuse.PathHandlers> 
     statfs: (path, reply) => {
       replies.value(
         { operation: 'statfs', path, reply },
-        () => drive.space(),
+        () => drive.space.report(),
         (space) => {
           reply(0, toStatFs(space))
         },

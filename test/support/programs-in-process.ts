@@ -27,7 +27,7 @@ export class ProgramsInProcess implements Programs {
   }
 
   async room(): Promise<void> {
-    if ((await this.#drive.drive.space()) === undefined) throw new Error('It is not known.')
+    if ((await this.#drive.drive.space.report()) === undefined) throw new Error('It is not known.')
   }
 
   read(path: string): Promise<string> {

@@ -14,7 +14,7 @@ import type { LocalPartsStore } from '../../state/local-parts-store.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Entries } from '../root/entries.ts'
-import type { ExtendedAttributes } from '../root/extended.ts'
+import type { BagAttributes } from '../root/bag-attributes.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { OpenMode } from '../tree/open-file.ts'
 import { SIZE_TRUSTED_MS } from '../tree/size-trust.ts'
@@ -34,7 +34,7 @@ interface FolderHomeDeps {
   readonly folders: OpenFolders
   readonly entries: Entries
   readonly attributes: RootAttributes
-  readonly extended: ExtendedAttributes
+  readonly extended: BagAttributes
   readonly puts: Puts
   readonly localParts: Pick<LocalPartsStore, 'move'>
   readonly outbox: Outbox

@@ -1,5 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { isDriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { OpenFile, type OpenMode } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
@@ -35,6 +36,10 @@ export class FolderOpenFile extends OpenFile {
     this.#deps = deps
     this.item = item
     deps.files.retain(item, mode)
+  }
+
+  override get nodeId(): NodeId {
+    return this.item.id
   }
 
   override read(buffer: Uint8Array, position: number): number | Promise<number> {

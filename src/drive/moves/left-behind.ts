@@ -19,6 +19,10 @@ export class LeftBehindFile extends OpenFile {
     this.#error = new DriveError('local-io', words, { cause })
   }
 
+  override get nodeId(): undefined {
+    return undefined
+  }
+
   override read(buffer: Uint8Array, position: number): number | Promise<number> {
     return this.#before.read(buffer, position)
   }

@@ -24,8 +24,6 @@ interface EntriesDeps {
   readonly log: Logger
   /** Size of an entry as it is shown, in bytes. */
   readonly sizeOf: (entry: Entry) => number
-  /** Told of each answer of the service. */
-  readonly onFresh: (snapshot: ListingSnapshot) => void
 }
 
 /** The root of the drive as it is now: listing, intents, and on top files that are being written. */
@@ -37,6 +35,7 @@ export class Entries {
   /** When the root last changed, in milliseconds since the epoch. */
   changedAtMs = 0
   #expiredAt: ListingSnapshot | undefined
+  readonly #freshListeners: ((snapshot: ListingSnapshot) => void)[] = []
   #askToPart: ((node: FileNode) => void) | undefined
 
   constructor(deps: EntriesDeps, settings: { readonly listingLagMs: number }) {
@@ -70,10 +69,15 @@ export class Entries {
     return snapshot !== undefined
   }
 
+  /** `listener` is told of each answer of the service, before anything is found by it. */
+  onFresh(listener: (snapshot: ListingSnapshot) => void): void {
+    this.#freshListeners.push(listener)
+  }
+
   #noteFresh(snapshot: ListingSnapshot): void {
     if (this.#expiredAt === snapshot) return
     this.#expiredAt = snapshot
-    this.#deps.onFresh(snapshot)
+    for (const listener of this.#freshListeners) listener(snapshot)
     this.#expire(snapshot).catch((error: unknown) => {
       this.#deps.log.error({ error: String(error) }, 'Finished intents stay behind.')
     })

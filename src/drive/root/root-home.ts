@@ -8,14 +8,13 @@ import type { AttributeChanges, SpecialNode } from '../../domain/attributes.ts'
 import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
-import type { ExtendedAttributes } from './extended.ts'
+import type { BagAttributes } from './bag-attributes.ts'
 import type { Files } from './files.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Kinds } from './kinds.ts'
 import { refuseTrash, type NameChanges } from './name-changes.ts'
 import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { OpenFile } from '../tree/open-file.ts'
-import type { RootOpenFile } from './root-open-file.ts'
 import type { Renames } from './renames.ts'
 import type { RootNodes } from './root-nodes.ts'
 import { settleChange } from './settle.ts'
@@ -47,7 +46,7 @@ interface RootDeps {
   readonly changes: NameChanges
   readonly files: Files
   readonly folders: InsideOfFolders
-  readonly extended: ExtendedAttributes
+  readonly extended: BagAttributes
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly log: Logger
@@ -197,16 +196,6 @@ export class RootHome implements Home {
   }
 
   /**
-   * The file that closing an open file would upload, when no other open file writes the same content. For the
-   * kernel, a file that stands aside is the same as the one that has its name now.
-   */
-  uploadedOnClose({ writable, node }: RootOpenFile): NodeId | undefined {
-    if (!writable || node.staged === undefined || writersOf(node) > 1) return undefined
-    const other = this.#deps.nodes.findAside((aside) => writersOf(aside) > 0)
-    return other === undefined ? node.id : undefined
-  }
-
-  /**
    * Removes a file: resolves when the service has deleted it (mode through) or the outbox has the
    * intent (mode back). With `mayBeReplaced` (the file is open) it resolves at once, see NameChanges.
    */
@@ -325,8 +314,4 @@ export class RootHome implements Home {
   #refuseNotRoot(parent: NodeId): void {
     if (parent !== ROOT) throw new DriveError('not-a-directory', 'This is a file.')
   }
-}
-
-function writersOf({ handles }: FileNode): number {
-  return [...handles].filter(({ writable }) => writable).length
 }

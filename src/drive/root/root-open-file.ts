@@ -1,6 +1,7 @@
 import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -40,6 +41,18 @@ export class RootOpenFile extends OpenFile {
     this.#deps = deps
     this.node = node
     node.handles.add(this)
+  }
+
+  override get nodeId(): NodeId {
+    return this.node.id
+  }
+
+  /** For the kernel, a file that stands aside is the same as the one that has its name now. */
+  override uploadedOnClose(): NodeId | undefined {
+    const { node } = this
+    if (!this.writable || node.staged === undefined || writersOf(node) > 1) return undefined
+    const other = this.#deps.nodes.findAside((aside) => writersOf(aside) > 0)
+    return other === undefined ? node.id : undefined
   }
 
   /** Waits until the true length is known, so that no reader is cut short. */
@@ -151,4 +164,9 @@ export class RootOpenFile extends OpenFile {
       this.#deps.log.warn({ draft: staged.id, error: String(error) }, 'A draft stays behind.')
     })
   }
+}
+
+/** Open files that may write the content of a node. */
+function writersOf({ handles }: FileNode): number {
+  return [...handles].filter(({ writable }) => writable).length
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, isDriveError } from '../../domain/errors.ts'
+import type { NodeId } from '../../domain/ids.ts'
 import type { Source } from './source.ts'
 import type { StagedFile } from './staged-file.ts'
 
@@ -30,6 +31,8 @@ export abstract class OpenFile {
     this.append = append
   }
 
+  /** The node that this is now; undefined for what the drive makes up. */
+  abstract get nodeId(): NodeId | undefined
   /** What is read now; a promise where that has to be opened first. */
   protected abstract source(): Source | Promise<Source>
   /** Staged content that a write may change at once; undefined where `stage` is needed. */
@@ -133,6 +136,11 @@ export abstract class OpenFile {
         return
       }
     }
+  }
+
+  /** The node that a close would upload, when no other open file writes the same content. */
+  uploadedOnClose(): NodeId | undefined {
+    return undefined
   }
 
   /** What each close of a descriptor does; others may go on with the same open file. */

@@ -19,6 +19,10 @@ export class VirtualOpenFile extends OpenFile {
     if (this.#isUnread) shared.unread += 1
   }
 
+  override get nodeId(): undefined {
+    return undefined
+  }
+
   override read(buffer: Uint8Array, position: number): number | Promise<number> {
     const count = super.read(buffer, position)
     if (typeof count !== 'number') return this.#noteLater(count, position)

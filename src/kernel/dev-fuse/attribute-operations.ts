@@ -45,7 +45,7 @@ export function attributeOperations(context: SessionContext): Operations {
       return { parts: [Buffer.from(target)] }
     },
     STATFS: async () => {
-      const { namemax, ...stat } = toStatFs(await drive.space())
+      const { namemax, ...stat } = toStatFs(await drive.space.report())
       return { parts: [STATFS_OUT.encode({ ...stat, namelen: namemax })] }
     },
   }

@@ -19,12 +19,12 @@ export function extendedOperations(context: SessionContext): Operations {
       const { size } = GETXATTR_IN.decode(body)
       const [name] = readTexts(body, GETXATTR_IN.size, 1)
       if (isOfTheSystem(name)) return { errno: errno.EOPNOTSUPP }
-      const value = await onNode(context, node, (now) => drive.getExtended(now, name))
+      const value = await onNode(context, node, (now) => drive.extended.get(now, name))
       return fill(size, value)
     },
     LISTXATTR: async ({ node, body }) => {
       const { size } = GETXATTR_IN.decode(body)
-      const names = await onNode(context, node, (now) => drive.listExtended(now))
+      const names = await onNode(context, node, (now) => drive.extended.list(now))
       return fill(size, Buffer.from(names.map((name) => `${name}\0`).join('')))
     },
     SETXATTR: async ({ node, body }) => {
@@ -35,12 +35,12 @@ export function extendedOperations(context: SessionContext): Operations {
       const value = Buffer.from(body.subarray(start))
       const must = MUST[flags]
       const how = must === undefined ? {} : { must }
-      await onNode(context, node, (now) => drive.setExtended(now, name, value, how))
+      await onNode(context, node, (now) => drive.extended.set(now, name, value, how))
       return DONE
     },
     REMOVEXATTR: async ({ node, body }) => {
       const [name] = readTexts(body, 0, 1)
-      await onNode(context, node, (now) => drive.removeExtended(now, name))
+      await onNode(context, node, (now) => drive.extended.remove(now, name))
       return DONE
     },
   }

@@ -308,7 +308,7 @@ describe('a folder', () => {
     user = await account.open({}, 'other')
     account.service.proxy.add({ match: { path: /download/ }, fault: { answer: { status: 404 } } })
     const kind = Buffer.from('folder')
-    await user.drive.setExtended(await user.node('f'), 'user.bagfs.kind', kind)
+    await user.drive.extended.set(await user.node('f'), 'user.bagfs.kind', kind)
     expect(await told('f/x')).toMatchObject({ path: 'f', unreadable: expect.anything() as unknown })
     expect(await words('f/x')).toContain('what is in it cannot be read: ')
   })

@@ -34,7 +34,11 @@ describe('an extended attribute of a program', () => {
     for (const isStored of [false, true]) {
       if (isStored) await store(machine)
       for (const path of PATHS) {
-        await machine.drive.setExtended(await machine.node(path), `user.${String(isStored)}`, VALUE)
+        await machine.drive.extended.set(
+          await machine.node(path),
+          `user.${String(isStored)}`,
+          VALUE,
+        )
       }
     }
     await store(machine)
@@ -43,19 +47,19 @@ describe('an extended attribute of a program', () => {
     for (const path of PATHS) {
       const node = await again.node(path)
       for (const name of ['user.false', 'user.true']) {
-        expect(await again.drive.getExtended(node, name)).toEqual(VALUE)
-        expect(await again.drive.listExtended(node)).toContain(name)
+        expect(await again.drive.extended.get(node, name)).toEqual(VALUE)
+        expect(await again.drive.extended.list(node)).toContain(name)
       }
     }
     const other = await account.open({}, 'other')
-    const seen = await other.drive.listExtended(await other.node('folder/d/file'))
+    const seen = await other.drive.extended.list(await other.node('folder/d/file'))
     expect(seen.filter((name) => !name.startsWith('user.bagfs.'))).toEqual([])
   })
 
   it('is no reason to store a folder anew, and goes along with a name', async () => {
     const { account, machine } = await begin()
     await store(machine)
-    await machine.drive.setExtended(await machine.node('folder/d/file'), 'user.tag', VALUE)
+    await machine.drive.extended.set(await machine.node('folder/d/file'), 'user.tag', VALUE)
     await store(machine)
     const waiting = machine.outbox.intents().filter(({ phase }) => phase !== 'confirmed')
     expect(waiting).toEqual([])
@@ -65,7 +69,7 @@ describe('an extended attribute of a program', () => {
     await store(machine)
     await machine.drop()
     const again = await account.open()
-    expect(await again.drive.getExtended(await again.node('folder/in'), 'user.tag')).toEqual(VALUE)
+    expect(await again.drive.extended.get(await again.node('folder/in'), 'user.tag')).toEqual(VALUE)
   })
 
   it('is made, replaced and removed as asked, and others are refused', async () => {
@@ -74,19 +78,19 @@ describe('an extended attribute of a program', () => {
       const { drive } = machine
       const node = await machine.node(path)
       const set = (name: string, must: 'make' | 'replace', value = VALUE) =>
-        code(drive.setExtended(node, name, value, { must }))
+        code(drive.extended.set(node, name, value, { must }))
       expect(await set('user.a', 'replace')).toBe('no-attribute')
       expect(await set('user.a', 'make')).toBe('done')
       expect(await set('user.a', 'make')).toBe('exists')
       expect(await set('user.a', 'replace', Buffer.alloc(0))).toBe('done')
-      expect(await drive.getExtended(node, 'user.a')).toHaveLength(0)
+      expect(await drive.extended.get(node, 'user.a')).toHaveLength(0)
       expect(await set('user.large', 'make', Buffer.alloc(1 << 17))).toBe('no-space')
-      expect(await code(drive.removeExtended(node, 'user.a'))).toBe('done')
-      expect(await code(drive.getExtended(node, 'user.a'))).toBe('no-attribute')
-      expect(await code(drive.removeExtended(node, 'user.a'))).toBe('no-attribute')
+      expect(await code(drive.extended.remove(node, 'user.a'))).toBe('done')
+      expect(await code(drive.extended.get(node, 'user.a'))).toBe('no-attribute')
+      expect(await code(drive.extended.remove(node, 'user.a'))).toBe('no-attribute')
       expect(await set('trusted.a', 'make')).toBe('unsupported')
       expect(await set('user.bagfs.state', 'make')).toBe('unsupported')
     }
-    expect(await code(machine.drive.setExtended(ROOT, 'user.a', VALUE))).toBe('unsupported')
+    expect(await code(machine.drive.extended.set(ROOT, 'user.a', VALUE))).toBe('unsupported')
   })
 })

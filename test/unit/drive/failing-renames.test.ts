@@ -80,7 +80,7 @@ describe('a rename in mode through', () => {
       expect(await drive.tree()).toEqual(after)
       const node = await drive.node(to)
       await expect
-        .poll(async () => String(await drive.drive.getExtended(node, 'user.bagfs.state')))
+        .poll(async () => String(await drive.drive.extended.get(node, 'user.bagfs.state')))
         .toMatch(/^failed: .*\(will be tried again\)$/)
       account.service.proxy.clear()
       await expect.poll(() => account.service.contents().catch(String)).toEqual(after)

@@ -69,7 +69,7 @@ describe('the trash of what is not gone', () => {
     [
       'a new description',
       async (user: DriveInProcess) =>
-        user.drive.setExtended(
+        user.drive.extended.set(
           await user.node('file'),
           'user.bagfs.description',
           Buffer.from('new'),

@@ -107,7 +107,7 @@ it('what content takes of the account is given back exactly, whatever is done', 
             await user.drive.makeDirectory(ROOT, folder, 0o755).catch(() => undefined)
           }
           await new Program(user).run(steps)
-          expect(user.drive.roomHolders()).toEqual([])
+          expect(user.drive.space.holders()).toEqual([])
         }),
         { numRuns: 60 },
       )

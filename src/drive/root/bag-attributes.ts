@@ -14,7 +14,7 @@ type AttributeName = 'bag_id' | 'state' | 'description' | 'kind'
 
 const NAMES: readonly AttributeName[] = ['bag_id', 'state', 'description', 'kind']
 
-interface ExtendedDeps {
+interface BagAttributesDeps {
   /** To be called when a kind was learned: a folder's name may lose its `.zip`. */
   readonly onKind: (bagId: BagId) => void
   readonly kinds: Kinds
@@ -23,10 +23,10 @@ interface ExtendedDeps {
 }
 
 /** What a file tells in `user.bagfs.*`. */
-export class ExtendedAttributes {
-  readonly #deps: ExtendedDeps
+export class BagAttributes {
+  readonly #deps: BagAttributesDeps
 
-  constructor(deps: ExtendedDeps) {
+  constructor(deps: BagAttributesDeps) {
     this.#deps = deps
   }
 
