@@ -146,7 +146,7 @@ function describe(reply: FastifyReply, { kind, record }: HeldBag): FastifyReply 
     .header('accept-ranges', 'bytes')
 }
 
-const READ_BYTES = 256 * 1024
+const READ_BYTES = 512 * 1024
 
 async function sendBytes(
   reply: FastifyReply,
