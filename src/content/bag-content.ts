@@ -10,6 +10,7 @@ import { Belief, COMPARED_BYTES, type AnswerHead } from './belief.ts'
 import type { CacheLayout } from './cache-layout.ts'
 import type { CacheSpace } from './cache-space.ts'
 import { ContentHash } from './content-hash.ts'
+import type { Waiters } from './waiters.ts'
 
 /** Present ranges are written down after this many new bytes, but not more often than every 2 s. */
 const SAVE_EVERY_BYTES = 16 * 1024 * 1024
@@ -30,16 +31,17 @@ export interface ContentDependencies extends BagKnowledgeDeps {
   readonly layout: CacheLayout
   readonly space: CacheSpace
   readonly background: BackgroundWork
+  /** The reads that wait for bytes. */
+  readonly waiters: Waiters
+  /** Called when content became complete, or a check ended. */
+  readonly changed: () => void
 }
 
-/** What a bag does when its content changes state. */
-export interface ContentEvents {
-  /** The bytes cannot be trusted, and there is an empty new generation: nothing may fill the old. */
-  replaced(): void
-  /** Content became complete, or a check ended. */
-  stateChanged(): void
-  /** The content cannot be had; waiting reads must be rejected. */
-  failed(error: unknown): void
+/** What the last answer said of the content beside its bytes. */
+interface Description {
+  readonly contentType: string | undefined
+  readonly fileName: string | undefined
+  readonly tellsLength: boolean
 }
 
 /**
@@ -52,7 +54,6 @@ export class BagContent {
   readonly bagId: BagId
   readonly known: BagKnowledge
   readonly #key: string
-  readonly #events: ContentEvents
   readonly #dependencies: ContentDependencies
   /** Files whose descriptors readers may still hold. */
   readonly #superseded: BagFile[] = []
@@ -61,6 +62,8 @@ export class BagContent {
   #file: BagFile
   #hash = new ContentHash()
   #generation = 0
+  #replacing = new AbortController()
+  #description: Description | undefined
   #isComplete: boolean
   #isContradicted = false
   #checking: Promise<void> | undefined
@@ -73,7 +76,6 @@ export class BagContent {
   /** `file` is what is on disk; complete content was checked when it came. */
   constructor(
     found: { readonly file: BagFile; readonly key: string; readonly isComplete: boolean },
-    events: ContentEvents,
     dependencies: ContentDependencies,
   ) {
     this.bagId = found.file.bagId
@@ -81,7 +83,6 @@ export class BagContent {
     this.#key = found.key
     this.#file = found.file
     this.#isComplete = found.isComplete
-    this.#events = events
     this.#dependencies = dependencies
     this.#savedBytes = found.file.ranges.covered
     dependencies.space.adjust(found.file.ranges.covered)
@@ -93,6 +94,16 @@ export class BagContent {
 
   get generation(): number {
     return this.#generation
+  }
+
+  /** Aborted when this generation cannot be trusted, and there is an empty new one: nothing may fill the old. */
+  get replaced(): AbortSignal {
+    return this.#replacing.signal
+  }
+
+  /** Undefined while no answer for this generation has come. */
+  get description(): Description | undefined {
+    return this.#description
   }
 
   get isComplete(): boolean {
@@ -147,6 +158,8 @@ export class BagContent {
     if (why !== undefined) throw this.distrust(why)
     if (!isDoubtful) this.#believe(totalLength ?? this.known.lengths.uploadedLength)
     file.etag = head.etag ?? file.etag
+    const { contentType, fileName } = head
+    this.#description = { contentType, fileName, tellsLength: totalLength !== undefined }
     return isDoubtful
   }
 
@@ -190,7 +203,7 @@ export class BagContent {
     }
     this.#checking = this.#compare(this.#file, expected).finally(() => {
       this.#checking = undefined
-      this.#events.stateChanged()
+      this.#dependencies.changed()
     })
   }
 
@@ -205,7 +218,7 @@ export class BagContent {
     this.#discard(file)
     if (this.#restarts > MOST_RESTARTS) {
       this.#restarts = 0
-      this.#events.failed(error)
+      this.#dependencies.waiters.fail(error)
     }
     return error
   }
@@ -305,7 +318,7 @@ export class BagContent {
       if (sum === expected) this.#becomeComplete()
       else this.#mismatched(expected, sum)
     } catch (error) {
-      this.#events.failed(fromFileSystem(error, 'Cannot check downloaded content'))
+      this.#dependencies.waiters.fail(fromFileSystem(error, 'Cannot check downloaded content'))
     }
   }
 
@@ -316,7 +329,7 @@ export class BagContent {
     this.#restarts = 0
     if (total !== undefined) this.known.learn(total)
     this.#storing = this.#store(this.#file)
-    this.#events.stateChanged()
+    this.#dependencies.changed()
   }
 
   #mismatched(expected: string, sum: string): void {
@@ -331,7 +344,7 @@ export class BagContent {
     space.putBack(this.#key, 'bad', bytes)
     if (this.#mismatches < 2) return
     this.#mismatches = 0
-    this.#events.failed(
+    this.#dependencies.waiters.fail(
       new DriveError('corrupt', `Bag ${bagId} came twice with a wrong SHA-256.`, {
         hint: 'The log has both sums.',
       }),
@@ -345,7 +358,12 @@ export class BagContent {
     this.#belief.forget()
     this.#generation += 1
     old.close()
-    this.#events.replaced()
+    this.#description = undefined
+    const replacing = this.#replacing
+    this.#replacing = new AbortController()
+    replacing.abort()
+    // A reader of the old generation gets its error now, and not when new bytes arrive.
+    this.#dependencies.waiters.wake()
   }
 
   #supersede(file: BagFile): void {

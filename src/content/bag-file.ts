@@ -21,6 +21,7 @@ import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import { RangeSet } from '../domain/ranges.ts'
 import type { CacheLayout, ContentPaths } from './cache-layout.ts'
+import { withoutFirst } from './chunks.ts'
 
 const readAt = promisify(read)
 const syncData = promisify(fdatasync)
@@ -352,15 +353,6 @@ async function writeSome(
     return (await writeAt(fd, first, 0, first.length, position)).bytesWritten
   }
   return (await writeAllAt(fd, chunks, position)).bytesWritten
-}
-
-function withoutFirst(chunks: readonly Uint8Array[], count: number): readonly Uint8Array[] {
-  let left = count
-  for (const [index, chunk] of chunks.entries()) {
-    if (left < chunk.length) return [chunk.subarray(left), ...chunks.slice(index + 1)]
-    left -= chunk.length
-  }
-  return []
 }
 
 function openIfThere(path: string, flags: string): number | undefined {

@@ -64,7 +64,7 @@ export class BagReader {
 
   /** Media type and file name as the last download's head told them. */
   get described(): { readonly contentType?: string; readonly fileName?: string } {
-    const { contentType, fileName } = this.#bag
+    const { contentType, fileName } = this.#bag.description ?? {}
     return {
       ...(contentType !== undefined && { contentType }),
       ...(fileName !== undefined && { fileName }),

@@ -1,5 +1,6 @@
-import { BagStream } from './bag-stream.ts'
-import type { StreamDependencies, StreamSettings, StreamSink } from './bag-stream.ts'
+import { DriveError } from '../domain/errors.ts'
+import type { StreamSettings } from './bag-stream.ts'
+import { Landing, type LandingDependencies } from './landing.ts'
 import type { Need } from './waiters.ts'
 
 /**
@@ -10,29 +11,18 @@ const FAR_BYTES = 4 * 1024 * 1024
 /** One sequential reader and two that seek; more requests for one bag only share the same line. */
 const MAX_STREAMS = 3
 
-/** What the streams of a bag ask of it. */
-export interface StreamsHost {
-  /** False while a range at `position` could be past the end: then the head is asked for first. */
-  mayStartAt(position: number): boolean
-  /** Where a new stream lands. */
-  land(): StreamSink
-  /** A stream ended; `error` when it failed for good. */
-  streamEnded(stream: BagStream, error: unknown): void
+interface StreamsDependencies extends LandingDependencies {
+  /** Resolves when the disk can take on more. */
+  readonly mayStart: () => Promise<void>
 }
 
-/** The streams of one bag: which there are, and which to start for what readers need. */
+/** The streams of one bag, each with the place where it lands: which there are, and which to start for what readers need. */
 export class BagStreams {
-  readonly #host: StreamsHost
-  readonly #dependencies: StreamDependencies & { readonly mayStart: () => Promise<void> }
+  readonly #dependencies: StreamsDependencies
   readonly #settings: StreamSettings
-  readonly #running = new Map<BagStream, Promise<void>>()
+  readonly #running = new Map<Landing, Promise<void>>()
 
-  constructor(
-    host: StreamsHost,
-    dependencies: StreamDependencies & { readonly mayStart: () => Promise<void> },
-    settings: StreamSettings,
-  ) {
-    this.#host = host
+  constructor(dependencies: StreamsDependencies, settings: StreamSettings) {
     this.#dependencies = dependencies
     this.#settings = settings
   }
@@ -44,37 +34,32 @@ export class BagStreams {
   /** Makes sure that a stream brings what is needed, now or when another one has ended. */
   cover(need: Need, needs: readonly Need[]): void {
     const limit = need.position + need.ahead
-    const near = this.#live().find((stream) => this.#reaches(stream, need.position))
+    const near = this.#live().find((landing) => this.#reaches(landing, need.position))
     if (near !== undefined) {
       near.limit = Math.max(near.limit, limit)
       return
     }
     const position = this.#startFor(need.position)
-    if (position === 0 && this.#live().some((stream) => !stream.headSeen)) return
+    if (position === 0 && this.#live().some((landing) => !landing.headSeen)) return
     if (this.#live().length < (this.#dependencies.support.mayAsk ? MAX_STREAMS : 1)) {
       this.#start(position, limit)
       return
     }
     // The end of the stream that is stopped brings this need up again.
     this.#live()
-      .find((stream) => !needs.some((other) => this.#reaches(stream, other.position)))
+      .find((landing) => !needs.some((other) => this.#reaches(landing, other.position)))
       ?.stop()
   }
 
   /** Lets the stream that is near `position`, if there is one, go on to `limit`. */
   extend(position: number, limit: number): boolean {
-    const near = this.#live().find((stream) => this.#reaches(stream, position))
+    const near = this.#live().find((landing) => this.#reaches(landing, position))
     if (near !== undefined) near.limit = Math.max(near.limit, limit)
     return near !== undefined
   }
 
-  /** True when a stream is on its way to `position`. */
-  isCovered(position: number): boolean {
-    return this.#live().some((stream) => this.#reaches(stream, position))
-  }
-
   stopAll(): void {
-    for (const stream of this.#running.keys()) stream.stop()
+    for (const landing of this.#running.keys()) landing.stop()
   }
 
   /** Resolves when every stream that runs now has ended. */
@@ -82,40 +67,51 @@ export class BagStreams {
     await Promise.all(this.#running.values())
   }
 
-  #live(): BagStream[] {
-    return [...this.#running.keys()].filter((stream) => !stream.stopped)
+  #live(): Landing[] {
+    return [...this.#running.keys()].filter((landing) => !landing.stopped)
   }
 
-  #reaches(stream: BagStream, position: number): boolean {
-    if (stream.position > position) return false
-    return !this.#dependencies.support.mayAsk || position - stream.position <= FAR_BYTES
+  #reaches(landing: Landing, position: number): boolean {
+    if (landing.position > position) return false
+    return !this.#dependencies.support.mayAsk || position - landing.position <= FAR_BYTES
   }
 
-  /** Where a stream for `position` begins. */
+  /** Where a stream for `position` begins. While a range could be past the end, the head is asked for first. */
   #startFor(position: number): number {
-    const { support } = this.#dependencies
-    return support.mayAsk && this.#host.mayStartAt(position) ? position : 0
+    const { support, content } = this.#dependencies
+    if (!support.mayAsk) return 0
+    const isInside =
+      content.description !== undefined ||
+      content.length !== undefined ||
+      content.known.isInside(position)
+    return isInside ? position : 0
   }
 
   #start(position: number, limit: number): void {
-    const stream = new BagStream(
-      this.#host.land(),
-      { position, limit },
-      this.#dependencies,
-      this.#settings,
-    )
-    this.#running.set(stream, this.#run(stream))
+    const landing = new Landing({ position, limit }, this.#dependencies, this.#settings)
+    this.#running.set(landing, this.#run(landing))
   }
 
-  async #run(stream: BagStream): Promise<void> {
-    let failure: unknown
+  async #run(landing: Landing): Promise<void> {
     try {
       await this.#dependencies.mayStart()
-      await stream.run()
+      await landing.run()
+      this.#running.delete(landing)
     } catch (error) {
-      failure = error
+      this.#running.delete(landing)
+      this.#failed(landing, error)
     }
-    this.#running.delete(stream)
-    this.#host.streamEnded(stream, failure)
+    this.#dependencies.changed()
+  }
+
+  #failed({ position }: Landing, error: unknown): void {
+    const { support, log, content, waiters } = this.#dependencies
+    const isPastEnd = error instanceof DriveError && error.facts.status === 416
+    // A range that the service will not have: go without, whatever it does for other bags.
+    if (isPastEnd && support.refuse()) return
+    log.warn({ bagId: content.bagId, position, err: error }, 'A download failed.')
+    const isCovered = (need: Need | undefined): boolean =>
+      need === undefined || this.#live().some((landing) => this.#reaches(landing, need.position))
+    waiters.fail(error, isCovered)
   }
 }

@@ -1,22 +1,20 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { Download } from '../service/storage-service.ts'
 import { BagContent } from './bag-content.ts'
-import type { ContentDependencies, ContentEvents } from './bag-content.ts'
+import type { ContentDependencies } from './bag-content.ts'
 import type { BagKnowledge } from './bag-knowledge.ts'
 import type { BagFile } from './bag-file.ts'
-import type { BagStream, StreamDependencies } from './bag-stream.ts'
+import type { StreamDependencies } from './bag-stream.ts'
 import { BagStreams } from './bag-streams.ts'
-import type { StreamsHost } from './bag-streams.ts'
 import { Claim, type ClaimOptions } from './claim.ts'
 import type { DiskSpeed } from './disk-speed.ts'
 import { DownloadWindow } from './download-window.ts'
-import { Landing } from './landing.ts'
 import { BagRangeSupport, type RangeSupport } from './range-support.ts'
 import { Waiters } from './waiters.ts'
 import type { Need, Wait } from './waiters.ts'
 
-export interface BagDependencies extends ContentDependencies, Omit<StreamDependencies, 'support'> {
+export interface BagDependencies
+  extends Omit<ContentDependencies, 'waiters' | 'changed'>, Omit<StreamDependencies, 'support'> {
   readonly support: RangeSupport
   readonly diskSpeed: DiskSpeed
   /** Called when the bag is unused, its descriptors are closed and its content is idle. */
@@ -34,8 +32,6 @@ const LISTED_AFTER_MS = 1_000
 
 /** One bag in use: its content, the streams that fill it, and the reads that wait for bytes. */
 export class Bag {
-  contentType: string | undefined
-  fileName: string | undefined
   readonly #dependencies: BagDependencies
   readonly #settings: BagSettings
   readonly #claims = new Set<Claim>()
@@ -43,11 +39,7 @@ export class Bag {
   readonly #content: BagContent
   readonly #streams: BagStreams
   readonly #window: DownloadWindow
-  readonly #support: BagRangeSupport
-  #headSeen = false
-  readonly #isAnswered = (): boolean => this.#headSeen
-  /** The last head told no length. */
-  #isUntold = false
+  readonly #isAnswered = (): boolean => this.#content.description !== undefined
   #cancelGrace: (() => void) | undefined
   #retiring: Promise<void> | undefined
   #isRetired = false
@@ -60,18 +52,20 @@ export class Bag {
   ) {
     this.#dependencies = dependencies
     this.#settings = settings
-    this.#waiters = new Waiters(dependencies.clock)
-    this.#support = new BagRangeSupport(dependencies.support)
-    this.#content = new BagContent(found, this.#contentEvents(), dependencies)
     const { background, clock, space } = dependencies
-    const { graceMs } = settings
-    const parts = { space, content: this.#content, waiters: this.#waiters }
-    this.#window = new DownloadWindow(parts, { clock, graceMs })
-    this.#streams = new BagStreams(
-      this.#streamsHost(),
-      { ...dependencies, support: this.#support, mayStart: () => background.ready() },
-      settings,
-    )
+    const waiters = new Waiters(clock)
+    const changed = (): void => {
+      this.#changed()
+    }
+    const content = new BagContent(found, { ...dependencies, waiters, changed })
+    const window = new DownloadWindow({ space, content, waiters }, settings, clock)
+    const support = new BagRangeSupport(dependencies.support)
+    const mayStart = (): Promise<void> => background.ready()
+    const parts = { ...dependencies, content, window, waiters, support, changed, mayStart }
+    this.#waiters = waiters
+    this.#content = content
+    this.#window = window
+    this.#streams = new BagStreams(parts, settings)
   }
 
   get bagId(): BagId {
@@ -85,6 +79,11 @@ export class Bag {
   /** True length of the content, as far as it is known without asking. */
   get length(): number | undefined {
     return this.#content.length
+  }
+
+  /** What the last answer said of the content beside its bytes. */
+  get description(): BagContent['description'] {
+    return this.#content.description
   }
 
   /** What is known of it beside its bytes. */
@@ -196,9 +195,10 @@ export class Bag {
     })
     const attempt = (): number | undefined => {
       const { total } = this.#content.file
-      return isLate && this.#isUntold ? (total ?? claim.tellListed()) : total
+      const isUntold = this.#content.description?.tellsLength === false
+      return isLate && isUntold ? (total ?? claim.tellListed()) : total
     }
-    const need = (): Need | undefined => this.#need(0, this.#headSeen ? Infinity : ahead)
+    const need = (): Need | undefined => this.#need(0, this.#isAnswered() ? Infinity : ahead)
     try {
       const atMostMs = this.#settings.silenceMs
       return await this.#wait({ attempt, need, atMostMs, isAnswered: this.#isAnswered }, signal)
@@ -297,75 +297,12 @@ export class Bag {
     this.#window.resumeParked()
   }
 
-  #wake(): void {
+  /** More of the content is here, or something is known that was not. */
+  #changed(): void {
     this.#content.check()
     this.#waiters.wake()
-    if (this.#waiters.size > 0) this.#pump()
-  }
-
-  #contentEvents(): ContentEvents {
-    return {
-      replaced: () => {
-        this.#headSeen = false
-        this.#streams.stopAll()
-        // A reader of the old generation gets its error now, and not when new bytes arrive.
-        this.#waiters.wake()
-      },
-      stateChanged: () => {
-        this.#wake()
-        this.#retireWhenIdle()
-      },
-      failed: (error) => {
-        this.#waiters.fail(error)
-      },
-    }
-  }
-
-  #streamsHost(): StreamsHost {
-    const landing = {
-      ...this.#dependencies,
-      content: this.#content,
-      window: this.#window,
-      waiters: this.#waiters,
-      onHead: (head: Download) => this.#headArrived(head),
-      onChange: () => {
-        this.#wake()
-      },
-    }
-    return {
-      mayStartAt: (position) =>
-        this.#headSeen || this.length !== undefined || this.#content.known.isInside(position),
-      land: () => new Landing(landing),
-      streamEnded: (stream, error) => {
-        if (error !== undefined) this.#streamFailed(stream, error)
-        this.#pump()
-        this.#retireWhenIdle()
-      },
-    }
-  }
-
-  #headArrived(head: Download): boolean {
-    const isDoubtful = this.#content.takeHead(head)
-    this.contentType = head.contentType
-    this.fileName = head.fileName
-    this.#headSeen = true
-    this.#isUntold = head.totalLength === undefined
-    this.#wake()
-    return isDoubtful
-  }
-
-  #streamFailed(stream: BagStream, error: unknown): void {
-    const isPastEnd = error instanceof DriveError && error.facts.status === 416
-    // A range that the service will not have: go without, whatever it does for other bags.
-    if (isPastEnd && this.#support.refuse()) return
-    const { bagId } = this
-    this.#dependencies.log.warn(
-      { bagId, position: stream.position, err: error },
-      'A download failed.',
-    )
-    const isCovered = (need: Need | undefined): boolean =>
-      need === undefined || this.#streams.isCovered(need.position)
-    this.#waiters.fail(error, isCovered)
+    this.#pump()
+    this.#retireWhenIdle()
   }
 
   #isIdle(): boolean {

@@ -8,6 +8,11 @@ import type { Waiters } from './waiters.ts'
 /** Where there is no room, a reader that needs this many windows at once cannot be served. */
 const MOST_WINDOWS = 4
 
+interface Parked {
+  readonly position: number
+  readonly goOn: (step: RoomStep) => void
+}
+
 /** Room was made, no room can be made, or room can be made once readers have caught up. */
 type RoomStep = 'made' | 'none' | 'later'
 
@@ -21,8 +26,9 @@ export class DownloadWindow {
   readonly #space: CacheSpace
   readonly #content: BagContent
   readonly #waiters: Waiters
-  readonly #parked = new Map<BagStream, (step: RoomStep) => void>()
-  readonly #waiting: { readonly clock: Clock; readonly graceMs: number }
+  readonly #parked = new Map<BagStream, Parked>()
+  readonly #clock: Clock
+  readonly #graceMs: number
 
   /** A stream without a reader that goes on ends after `graceMs`: other streams need its slot. */
   constructor(
@@ -31,19 +37,21 @@ export class DownloadWindow {
       readonly content: BagContent
       readonly waiters: Waiters
     },
-    waiting: { readonly clock: Clock; readonly graceMs: number },
+    { graceMs }: { readonly graceMs: number },
+    clock: Clock,
   ) {
     this.#space = deps.space
     this.#content = deps.content
     this.#waiters = deps.waiters
-    this.#waiting = waiting
+    this.#clock = clock
+    this.#graceMs = graceMs
   }
 
-  /** Reserves room for a write; resolves false, with nothing reserved, when the stream was stopped. */
-  async makeRoom(stream: BagStream, bytes: number): Promise<boolean> {
+  /** Reserves room for a write at `position`; resolves false, with nothing reserved, when the stream was stopped. */
+  async makeRoom(stream: BagStream, position: number, bytes: number): Promise<boolean> {
     const isRoomy = await this.#space.reserve(bytes)
     try {
-      if (!isRoomy) await this.#stayInWindow(stream, bytes)
+      if (!isRoomy) await this.#stayInWindow(stream, position, bytes)
     } catch (error) {
       this.#space.adjust(-bytes)
       throw error
@@ -52,11 +60,11 @@ export class DownloadWindow {
     return !stream.stopped
   }
 
-  async #stayInWindow(stream: BagStream, bytes: number): Promise<void> {
+  async #stayInWindow(stream: BagStream, position: number, bytes: number): Promise<void> {
     const { windowBytes } = this.#space
     if (this.#heldBytes + bytes <= windowBytes) return
-    if (this.#content.isEndless(stream.position)) throw this.#giveUp()
-    if ((await this.#step(stream)) !== 'none' || stream.stopped) return
+    if (this.#content.isEndless(position)) throw this.#giveUp()
+    if ((await this.#step(stream, position)) !== 'none' || stream.stopped) return
     if (this.#heldBytes + bytes > MOST_WINDOWS * windowBytes) throw this.#giveUp()
   }
 
@@ -73,30 +81,29 @@ export class DownloadWindow {
   }
 
   /** After a write failed on a full disk: true when it is worth another try. */
-  async findRoom(stream: BagStream): Promise<boolean> {
+  async findRoom(stream: BagStream, position: number): Promise<boolean> {
     if (await this.#space.evictOne()) return true
-    return (await this.#step(stream)) === 'made' && !stream.stopped
+    return (await this.#step(stream, position)) === 'made' && !stream.stopped
   }
 
   /** Resumes the parked streams whose readers have caught up. */
   resumeParked(): void {
-    for (const [stream, goOn] of [...this.#parked]) {
-      const step = this.#tryStep(stream)
+    for (const { position, goOn } of [...this.#parked.values()]) {
+      const step = this.#tryStep(position)
       if (step !== 'later') goOn(step)
     }
   }
 
-  async #step(stream: BagStream): Promise<RoomStep> {
-    const now = this.#tryStep(stream)
+  async #step(stream: BagStream, position: number): Promise<RoomStep> {
+    const now = this.#tryStep(position)
     if (now !== 'later' || stream.stopped) return now
-    const stopped = (): void => this.#parked.get(stream)?.('none')
+    const stopped = (): void => this.#parked.get(stream)?.goOn('none')
     stream.signal.addEventListener('abort', stopped, { once: true })
-    const { clock, graceMs } = this.#waiting
-    const cancel = clock.after(graceMs, () => {
+    const cancel = this.#clock.after(this.#graceMs, () => {
       stream.stop()
     })
-    const step = await new Promise<RoomStep>((resolve) => {
-      this.#parked.set(stream, resolve)
+    const step = await new Promise<RoomStep>((goOn) => {
+      this.#parked.set(stream, { position, goOn })
     })
     cancel()
     this.#parked.delete(stream)
@@ -104,10 +111,9 @@ export class DownloadWindow {
     return step
   }
 
-  #tryStep(stream: BagStream): RoomStep {
+  #tryStep(position: number): RoomStep {
     const held = this.#heldBytes
     if (held === 0) return 'none'
-    const { position } = stream
     const waiting = this.#waiters.needs().filter((need) => need.position >= position)
     if (waiting.length === 0) return 'later'
     // Readers do not ask quite in order, and may wait for bytes on both sides of the position.

@@ -51,6 +51,17 @@ describe('a body that is not as long as the listing says', () => {
     expect(facts.get(A)).toBeUndefined()
   })
 
+  it('leaves nothing behind when the next has the length that is known, however large its pieces are', async () => {
+    const { cache, service, facts, log } = await setUp({ chunkBytes: SIZE })
+    const content = noiseOf(SIZE)
+    service.contents.set(A, content)
+    service.faults.push({ content: noiseOf(SIZE - 10, 7) })
+    expect((await readAll(cache.open(A))).equals(content)).toBe(true)
+    expect(service.requests.map(({ start }) => start)).toEqual([0, 0])
+    expect(log.lines.filter(({ level }) => level === 'warn')).toEqual([])
+    expect(facts.get(A)).toEqual({ length: SIZE, isCertain: true })
+  })
+
   it('is never believed when it was written here', async () => {
     const { cache, service, facts } = await setUp()
     const content = noiseOf(SIZE)
