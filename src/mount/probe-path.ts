@@ -1,4 +1,6 @@
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import { DriveError } from '../domain/errors.ts'
 
 /** What is at a path, looked at without any risk of hanging. */
@@ -24,24 +26,34 @@ const look = (path) => {
     return { is: 'error', code: error.code ?? 'EIO' }
   }
 }
+process.stderr.write('begins')
 process.stdout.write(JSON.stringify(look(process.argv[1])))
 `
 
 /**
  * Looks at a path in a process of its own. A call that hangs in the kernel keeps its process from
- * ending, even by process.exit; that process can be killed, and ours stays free.
+ * ending, even by process.exit; that process can be killed, and ours stays free. The time counts from the moment at
+ * which it begins to look: a busy machine may take seconds to start a process, and that is no silence of the path.
  */
-export function probePath(path: string, timeoutMs: number): Promise<PathProbe> {
-  return new Promise((resolve, reject) => {
-    execFile(
-      process.execPath,
-      ['-e', PROBE, path],
-      { timeout: timeoutMs, killSignal: 'SIGKILL' },
-      (error, stdout) => {
-        if (error === null) resolve(JSON.parse(stdout) as PathProbe)
-        else if (error.killed === true) resolve({ is: 'silent' })
-        else reject(new DriveError('local-io', `Looking at ${path} failed.`, { cause: error }))
-      },
-    )
+export async function probePath(path: string, timeoutMs: number): Promise<PathProbe> {
+  const child = spawn(process.execPath, ['-e', PROBE, path], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const failed = (cause: unknown): DriveError =>
+    new DriveError('local-io', `Looking at ${path} failed.`, { cause })
+  let limit: NodeJS.Timeout | undefined
+  child.stderr.once('data', () => {
+    limit = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
   })
+  try {
+    const [said, [code, signal]] = await Promise.all([
+      text(child.stdout),
+      once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>,
+    ])
+    if (code === 0) return JSON.parse(said) as PathProbe
+    if (signal === 'SIGKILL') return { is: 'silent' }
+    throw failed(`exit code ${String(code ?? signal)}`)
+  } catch (error) {
+    throw error instanceof DriveError ? error : failed(error)
+  } finally {
+    clearTimeout(limit)
+  }
 }

@@ -1,16 +1,21 @@
+import { open } from 'node:fs/promises'
+import { ifThere } from '../disk/if-there.ts'
 import { listedAs } from '../domain/folder-names.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
-import { askForBag } from '../service/has-bag.ts'
+import { askForBag, askForFirstBytes } from '../service/has-bag.ts'
 import type { KnownListing, UploaderDeps } from './ports.ts'
 
-type ProofDeps = Pick<UploaderDeps, 'service' | 'listing'>
+type ProofDeps = Pick<UploaderDeps, 'service' | 'listing' | 'outbox'>
+
+/** A bag of the same length may be of another upload. So many bytes of it cost little more than the first one. */
+const COMPARED_BYTES = 64 * 1024
 
 /**
- * Whether the bag is there that an upload was answered with. A listing that was asked for since
- * tells it, or a request for its first byte, or a listing that is asked for now. Rejects when none
- * of them can be had.
+ * Whether the bag is there that an upload was answered with, and holds what was sent. A listing that was asked for
+ * since tells it, or a request for its first bytes, or a listing that is asked for now. Rejects when none of them can
+ * be had.
  */
 export async function lookForBag(
   deps: ProofDeps,
@@ -24,15 +29,52 @@ export async function lookForBag(
     return true
   }
   try {
-    const { isThere, length = put.content.length } = await askForBag(deps.service, bagId, {
-      signal,
-    })
-    if (isThere) return length === put.content.length
+    const isSame = await isSameBag(deps, put, bagId, signal)
+    if (isSame !== undefined) return isSame
   } catch (error) {
     if (await isListedNow(deps, put, bagId, signal)) return true
     throw error
   }
   return isListedNow(deps, put, bagId, signal)
+}
+
+/**
+ * Whether a bag is what was sent, as far as a small request tells. Undefined when the service does not have it. The zip
+ * of a folder may be made anew for each download, and one that went straight to the service is in no file.
+ */
+async function isSameBag(
+  { service, outbox }: ProofDeps,
+  put: PutIntent,
+  bagId: BagId,
+  signal: AbortSignal,
+): Promise<boolean | undefined> {
+  const { length: expected } = put.content
+  const sent =
+    put.isFolder === true
+      ? undefined
+      : await ifThere(readFirst(outbox.contentPath(put.id)), 'Staged content cannot be read')
+  if (sent === undefined) {
+    const { isThere, length = expected } = await askForBag(service, bagId, { signal })
+    return isThere ? length === expected : undefined
+  }
+  const found = await askForFirstBytes(service, bagId, COMPARED_BYTES, { signal })
+  if (found === undefined) return undefined
+  return (found.length ?? expected) === expected && found.bytes.equals(sent)
+}
+
+async function readFirst(path: string): Promise<Buffer> {
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(
+      Buffer.alloc(COMPARED_BYTES),
+      0,
+      COMPARED_BYTES,
+      0,
+    )
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
 }
 
 /** A service may list a bag that it does not hand out yet. */

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promis
 import { accessSync, constants } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { checkMountpoint } from '../../../src/mount/mountpoint.ts'
 import { parseMountinfo } from '../../../src/disk/mountinfo.ts'
 
@@ -42,6 +42,19 @@ test('a drive neither hides the directories of bagfs nor lies in them', async ()
   await expect(check(mountpoint, [mountpoint])).rejects.toThrow('would hide')
   await expect(check(mountpoint, [directory])).rejects.toThrow('lies in')
   await expect(check(mountpoint, [`${mountpoint}-state`])).resolves.toBe(mountpoint)
+})
+
+test('a directory is looked at however long the machine takes to start the process that looks', async () => {
+  const slow = join(directory, 'slow.cjs')
+  await writeFile(slow, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)')
+  const mountpoint = join(directory, 'drive')
+  await mkdir(mountpoint)
+  vi.stubEnv('NODE_OPTIONS', `--require ${slow}`)
+  onTestFinished(() => {
+    vi.unstubAllEnvs()
+  })
+  const path = checkMountpoint({ path: mountpoint, ownDirectories: [], timeoutMs: 1000 })
+  await expect(path).resolves.toBe(mountpoint)
 })
 
 test('a directory with a file system on it is busy, and the file system is named', async () => {

@@ -61,6 +61,25 @@ describe('the id that an upload was answered with', () => {
     expect(await shop.service.contents()).toEqual({ a: 'content', other: 'other content' })
   })
 
+  it.each([
+    ['with ranges', []],
+    ['without ranges', [{ match: { path: /download/ }, fault: { noRanges: true } }]],
+  ])('counts for nothing when its bag is as long and of other content (%s)', async (_, rules) => {
+    const shop = await openWorkshop(PATIENT)
+    for (const rule of rules) shop.service.proxy.add(rule)
+    const old = await shop.given('a', 'old')
+    const other = await shop.service.upload('other', 'x'.repeat(200_000))
+    answerOne(shop, other)
+    const content = 'n'.repeat(200_000)
+    const id = await shop.put('a', content, { replaces: [old] })
+    await expect(shop.uploader.attempt(id)).rejects.toMatchObject({ code: 'bad-answer' })
+    await shop.uploader.finished(id)
+    expect(Object.keys(await shop.service.contents())).toEqual(['a', 'other'])
+    expect(shop.facts.get(toBagId(other))).toBeUndefined()
+    expect(await shop.uploader.drain(stop)).toEqual([])
+    expect(await shop.service.contents()).toEqual({ a: content, other: 'x'.repeat(200_000) })
+  })
+
   it('does not count twice', async () => {
     const shop = await openWorkshop(PATIENT)
     for (const name of ['a', 'b']) {
