@@ -80,7 +80,7 @@ const BUFFERED_BYTES = 256 * 1024
  * Bytes of an answer that are taken in one after the other before everything else has its turn. libuv reads up
  * to 32 pieces of 64 KiB before it looks at another descriptor, such as the kernel's questions.
  */
-const BYTES_IN_A_ROW = 256 * 1024
+const BYTES_IN_A_ROW = 512 * 1024
 /**
  * The first bytes of a long answer get a head start over the rest: their reader needs the
  * processor.
