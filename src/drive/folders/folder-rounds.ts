@@ -232,9 +232,10 @@ export class FolderRounds {
     await this.#deps.changes.finish()
   }
 
+  /** A zip that is made as the base was has its id; what the zip was made of is led to it all the same. */
   async #rebase(bagId: BagId): Promise<void> {
     const snapshot = this.#snapshot
-    if (snapshot === undefined || this.#deps.folder.baseBag === bagId) return
+    if (snapshot === undefined) return
     await this.#deps.folder.rebase(bagId, (archive) => {
       const { unused, leftOut } = rebaseTree(this.#deps.folder, snapshot, archive)
       this.#deps.salvage.note(leftOut)
