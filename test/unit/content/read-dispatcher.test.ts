@@ -53,6 +53,12 @@ it('hands reads from the disk over when one was waiting for the other', () => {
   expect(read(SOLID, QUEUED)).toBe('handed over')
 })
 
+it('takes a read for one that waited also when the answer before it took its time to write', () => {
+  const { read } = setUp()
+  expect(read(SOLID, ALONE)).toBe('at once')
+  expect(read(SOLID, 0.04)).toBe('handed over')
+})
+
 it('hands reads from the disk over while others are read elsewhere', async () => {
   const { dispatcher, read } = setUp()
   read(SOLID, ALONE)
