@@ -289,6 +289,16 @@ export class Drive {
     else throw new DriveError('cross-device', 'This directory is not stored.')
   }
 
+  /** Gives each of two names what the other has. Rejects `invalid` where they are not in one folder, or both in the root. */
+  async exchange(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
+    const newOwner = this.#homes.making(newParent, newName)
+    const owner = this.#homes.changing(parent)
+    if (owner !== newOwner || owner.exchange === undefined) {
+      throw new DriveError('invalid', 'Names are exchanged within the root, or within one folder.')
+    }
+    await owner.exchange(parent, name, newParent, newName)
+  }
+
   /** The room of the account: what is left of it, and what takes it. */
   get space(): DriveParts['space'] {
     return this.#parts.space

@@ -66,6 +66,13 @@ export class LocalPartsStore {
     this.set(to, nodes)
   }
 
+  /** Each of two folders got the name of the other. */
+  exchange(one: string, other: string): void {
+    const [ofOne, ofOther] = [this.of(one), this.of(other)]
+    this.set(one, ofOther)
+    this.set(other, ofOne)
+  }
+
   /** Changes that come while one is written go out together. */
   #save(): void {
     if (this.#isToSave) return

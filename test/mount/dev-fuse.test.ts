@@ -121,7 +121,7 @@ describe.runIf(canMount())('a drive over dev-fuse', () => {
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 for name in ('a', 'b'): open(name, 'w').write(name)
-for to, flags in (('b', 1), ('b', 2), ('c', 1)):
+for to, flags in (('b', 1), ('b', 3), ('c', 1)):
     done = libc.renameat2(-100, b'a', -100, to.encode(), flags)
     print(0 if done == 0 else os.strerror(ctypes.get_errno()))`
     const { stdout } = await execa('python3', ['-c', script], { cwd: drive.path })

@@ -33,6 +33,8 @@ export interface Promised {
   readonly title: string
   /** Where links are kept: inside folders only. */
   readonly isOfFolders?: boolean
+  /** What libfuse 2 has no operation for. */
+  readonly isOfDevFuse?: boolean
   readonly run: (dir: string) => Promise<void>
 }
 
@@ -45,6 +47,13 @@ path = sys.argv[1]
 def names(): return [name for name in os.listxattr(path) if not name.startswith('user.bagfs.')]
 os.setxattr(path, 'user.a', b'\\0\\xff'); had = os.getxattr(path, 'user.a'), names()
 os.removexattr(path, 'user.a'); print(*had, names())`
+
+/** Exchanges two names. */
+const EXCHANGE = `
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+done = libc.renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2)
+print(0 if done == 0 else os.strerror(ctypes.get_errno()))`
 
 /** Says something to itself through a socket of this path. */
 const SOCKET = `
@@ -251,6 +260,31 @@ const NAMES: readonly Promised[] = [
       await file.close()
       expect(await readFile(join(dir, 'g'), 'utf8')).toBe('one two')
       expect(await readdir(dir)).toEqual(['g'])
+    },
+  },
+  {
+    title: 'gets the name of another file or directory, which gets its name',
+    isOfDevFuse: true,
+    run: async (dir) => {
+      const path = (name: string): string => join(dir, name)
+      for (const name of ['a', 'b']) await writeFile(path(name), name)
+      for (const name of ['c', 'd']) {
+        await mkdir(path(name))
+        await writeFile(join(path(name), name), name)
+      }
+      const file = await open(path('a'), 'r+')
+      expect(await python(EXCHANGE, path('a'), path('b'))).toBe('0')
+      await file.write('A', 0)
+      await file.close()
+      expect(await readFile(path('b'), 'utf8')).toBe('A')
+      expect(await readFile(path('a'), 'utf8')).toBe('b')
+      expect(await python(EXCHANGE, path('c'), path('d'))).toBe('0')
+      expect(await readdir(path('c'))).toEqual(['d'])
+      expect(await python(EXCHANGE, path('c'), path('a'))).toBe('0')
+      expect(await readFile(path('c'), 'utf8')).toBe('b')
+      expect(await readFile(join(path('a'), 'd'), 'utf8')).toBe('d')
+      expect(await python(EXCHANGE, path('a'), path('none'))).toBe('No such file or directory')
+      expect((await readdir(dir)).sort()).toEqual(['a', 'b', 'c', 'd'])
     },
   },
   {

@@ -14,6 +14,7 @@ import { syncDirectory } from '../../disk/sync.ts'
 import type { Entries } from '../root/entries.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
+import { leftToExchange } from './exchanging.ts'
 import { findLost } from './lost-content.ts'
 import { layOver, readClosed } from './undo.ts'
 
@@ -108,11 +109,13 @@ export class ChangeLog {
     this.#journal = Journal.open(path, operations.length)
     await truncate(path, wholeBytes)
     await this.#clearFiles(operations)
+    const left = leftToExchange(operations)
+    this.#journal.append(...left)
     const { start = 0, packed = start } = intent.changes ?? {}
     // Later changes are counted on from what the zip has.
     while (this.#journal.count < packed) this.#journal.append(NO_CHANGE)
     this.#tree.noteChanges(true)
-    return operations.slice(start)
+    return [...operations, ...left].slice(start)
   }
 
   /** What a damaged line hides is kept for the user: the rest of the journal, and content only it may name. */
@@ -215,10 +218,16 @@ export class ChangeLog {
     this.touch()
   }
 
+  /** As `append`, of several that belong together. */
+  appendAll(operations: readonly Operation[]): void {
+    this.repeat(...operations)
+    this.touch()
+  }
+
   /** Writes down once more what is no change. */
-  repeat(operation: Operation): void {
+  repeat(...operations: readonly Operation[]): void {
     if (this.#journal === undefined) throw new DriveError('stale', 'The folder is gone.')
-    this.#journal.append(operation)
+    this.#journal.append(...operations)
   }
 
   /** Content that was promised, and what the journal says of it, is on the platter a second from now. */

@@ -36,7 +36,7 @@ interface FolderHomeDeps {
   readonly attributes: RootAttributes
   readonly extended: BagAttributes
   readonly puts: Puts
-  readonly localParts: Pick<LocalPartsStore, 'move'>
+  readonly localParts: Pick<LocalPartsStore, 'move' | 'exchange'>
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly clock: Clock
@@ -202,6 +202,15 @@ export class FolderHome implements Home, InsideOfFolders {
     await from.open.names.rename(from.item, name, to.item, newName)
   }
 
+  async exchange(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
+    const from = await this.#deps.folders.directory(parent)
+    const to = await this.#deps.folders.directory(newParent)
+    if (from.open !== to.open) {
+      throw new DriveError('invalid', 'Names of two folders cannot be exchanged.')
+    }
+    await from.open.names.exchange(from.item, name, to.item, newName)
+  }
+
   listExtended(node: NodeId): readonly string[] {
     const top = this.#deps.folders.topNode(node)
     return top === undefined ? [] : this.#deps.extended.list(top)
@@ -261,6 +270,10 @@ export class FolderHome implements Home, InsideOfFolders {
 
   renamed(from: string, to: string): void {
     this.#deps.localParts.move(from, to)
+  }
+
+  exchanged(one: string, other: string): void {
+    this.#deps.localParts.exchange(one, other)
   }
 
   detach(node: FileNode): void {

@@ -29,7 +29,8 @@ import {
 import type { LocalContent } from './item-content.ts'
 import type { TreeEntry } from './journal.ts'
 import type { LocalContents } from './local-contents.ts'
-import { lookForLinks, refuseLeavingLinks } from './leaving-links.ts'
+import { exchanging, freeName } from './exchanging.ts'
+import { lookForLinks, refuseLeavingLinks, type NewPlace } from './leaving-links.ts'
 import { Replay } from './replay.ts'
 
 interface FolderNamesDeps {
@@ -194,6 +195,58 @@ export class FolderNames {
       touch(newParent, now)
       this.#deps.folder.keepLocalParts()
     })
+  }
+
+  /** Gives each of two names what the other has; a kill leaves all of that or nothing, see `exchanging`. */
+  async exchange(
+    parent: DirectoryItem,
+    name: string,
+    newParent: DirectoryItem,
+    newName: string,
+  ): Promise<void> {
+    const { folder, changes, files } = this.#deps
+    for (const [at, each] of [
+      [parent, name],
+      [newParent, newName],
+    ] as const) {
+      const item = (await folder.children(at)).get(each)
+      if (item?.type === 'file') await files.persist(item, { closes: false })
+    }
+    await this.#change(parent, async (children, now) => {
+      const targets = await folder.children(newParent)
+      const item = this.#existing(children, name)
+      const other = this.#existing(targets, newName)
+      if (item === other) return
+      await this.#refuseUnexchangeable(item, { parent: newParent, name: newName })
+      await this.#refuseUnexchangeable(other, { parent, name })
+      const between = this.#pathIn(parent, freeName(children))
+      changes.appendAll(exchanging(this.#pathOf(item), this.#pathOf(other), between, now))
+      children.delete(name)
+      targets.delete(newName)
+      for (const [moved, to] of [
+        [item, newName],
+        [other, name],
+      ] as const) {
+        moved.name = to
+        moved.ctimeMs = now
+      }
+      folder.add(newParent, targets, item)
+      folder.add(parent, children, other)
+      touch(newParent, now)
+      folder.keepLocalParts()
+    })
+  }
+
+  async #refuseUnexchangeable(item: Item, place: NewPlace): Promise<void> {
+    if (isSpecial(item)) {
+      throw new DriveError('invalid', 'A node of this machine is not exchanged.')
+    }
+    if (item.type === 'directory' && isWithin(place.parent, item)) {
+      throw new DriveError('invalid', 'A directory cannot be moved into itself.')
+    }
+    if (place.parent === item.parent) return
+    await lookForLinks(this.#deps.folder, item)
+    refuseLeavingLinks(item, place)
   }
 
   /** Throws what rename(2) says of a name that cannot be taken by something from elsewhere. */

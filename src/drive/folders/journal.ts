@@ -52,7 +52,14 @@ const operation = z.discriminatedUnion('op', [
     entries: z.array(treeEntry).readonly(),
   }),
   z.object({ op: z.literal('remove'), path, atMs: z.number() }),
-  z.object({ op: z.literal('rename'), path, atMs: z.number(), to: path }),
+  // With `exchanges` two more follow, see `exchanging`.
+  z.object({
+    op: z.literal('rename'),
+    path,
+    atMs: z.number(),
+    to: path,
+    exchanges: z.exactOptional(path),
+  }),
   z.object({ op: z.literal('attributes'), path: z.string(), ...attributeFields }),
 ])
 
@@ -97,17 +104,17 @@ export class Journal {
   }
 
   /** Survives a kill of this process when it returns, a power cut after `sync`. All or nothing. */
-  append(value: Operation): void {
+  append(...values: readonly Operation[]): void {
     const before = this.#length()
     try {
-      const line = Buffer.from(`${JSON.stringify(value)}\n`)
-      for (let done = 0; done < line.length;) done += writeSync(this.#fd, line, done)
+      const lines = Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
+      for (let done = 0; done < lines.length;) done += writeSync(this.#fd, lines, done)
     } catch (error) {
       // On a full disk half a line may be written, and the next would go on with it.
       ftruncateSync(this.#fd, before)
       throw fromFileSystem(error, 'The change of a folder cannot be written down')
     }
-    this.#count += 1
+    this.#count += values.length
   }
 
   #length(): number {

@@ -174,6 +174,22 @@ export class NameChanges {
     return intent
   }
 
+  /** Promises what is written of a node that is to be exchanged; throws for one that cannot be. */
+  async prepareExchange(node: FileNode): Promise<void> {
+    this.#refuseMoved(node)
+    this.refuseShared(node)
+    if (isNode(node)) throw new DriveError('invalid', 'A node of this machine is not exchanged.')
+    if (node.hasUnpromised) await this.#deps.committer.commit(node)
+  }
+
+  /** Half of an exchange. It is not taken back, however the upload ends: so a power cut must not take it either. */
+  async recordExchanged({ entry }: FileNode, name: string): Promise<void> {
+    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    const intent = await this.#recordRename(entry, name, NOTHING)
+    if (intent === undefined) return
+    await this.#deps.outbox.update(intent.id, (latest) => latest, { durable: true })
+  }
+
   /** Puts new content under a name, in the place of what has it; a folder goes on to collect changes. */
   async putNew(to: string, what: NewContent, id: IntentId): Promise<PutIntent> {
     const { entries, nodes } = this.#deps
@@ -422,10 +438,4 @@ export class NameChanges {
 /** True for a fifo, a socket or a device. */
 export function isNode({ entry }: FileNode): boolean {
   return entry?.kind === 'pending' && entry.intent.special !== undefined
-}
-
-/** Desktops must not move data to a trash that only this machine has. */
-export function refuseTrash(name: string): void {
-  if (classifyName(name) !== 'trash') return
-  throw new DriveError('not-permitted', 'The drive has no trash: delete for good instead.')
 }

@@ -9,10 +9,10 @@ import type { FileNode, Nodes } from '../tree/nodes.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
 import type { Kinds } from './kinds.ts'
-import { refuseTrash, type NameChanges } from './name-changes.ts'
+import type { NameChanges } from './name-changes.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootNodes } from './root-nodes.ts'
-import { classifyName } from './save-steps.ts'
+import { classifyName, refuseTrash } from './save-steps.ts'
 import { settleChange, settleRenamed } from './settle.ts'
 
 interface RenamesDeps {
@@ -29,6 +29,8 @@ interface RenamesDeps {
     untilIdle(node: FileNode): Promise<void>
     /** A folder has got another name at the service. */
     renamed(from: string, to: string): void
+    /** Each of two folders has got the name of the other at the service. */
+    exchanged(one: string, other: string): void
   }
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -70,6 +72,36 @@ export class Renames {
     if (isFolder) folders.renamed(before.serviceName, node.serviceName)
     const unpinned = this.#movePin(before.name, node.name)
     if (intent !== undefined) await this.#settle(node, intent, { ...before, unpinned })
+  }
+
+  /**
+   * Gives each of two names what the other has. Resolves when the outbox has both changes, in mode through too: of two
+   * uploads, one that fails leaves nothing that could be taken back.
+   */
+  async exchange(name: string, otherName: string): Promise<void> {
+    const { names, changes, folders, rootRoom, uploader } = this.#deps
+    const one = await this.#changeable(name, otherName)
+    const other = await this.#changeable(otherName, name)
+    if (one === other) return
+    await rootRoom.check(one, changes.bytesSentAgain(one, otherName))
+    await rootRoom.check(other, changes.bytesSentAgain(other, name))
+    await names.run('names', () => this.#exchangeNow(one, other))
+    folders.exchanged(one.serviceName, other.serviceName)
+    uploader.kick()
+  }
+
+  /**
+   * A kill in between leaves both contents: the second name has that of the first, and what it had is beside it, as of
+   * two bags of one name.
+   */
+  async #exchangeNow(one: FileNode, other: FileNode): Promise<void> {
+    const { nodes, entries, changes } = this.#deps
+    for (const node of [one, other]) await changes.prepareExchange(node)
+    const names = [one.serviceName, other.serviceName] as const
+    await changes.recordExchanged(one, names[1])
+    await changes.recordExchanged(other, names[0])
+    nodes.exchange(one, other)
+    for (const { name } of [one, other]) if (name !== undefined) entries.resolve(name)
   }
 
   /** A pin follows the name, but not to a step of a save: there the name is about to come back. */

@@ -12,11 +12,12 @@ import type { BagAttributes } from './bag-attributes.ts'
 import type { Files } from './files.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Kinds } from './kinds.ts'
-import { refuseTrash, type NameChanges } from './name-changes.ts'
+import type { NameChanges } from './name-changes.ts'
 import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { OpenFile } from '../tree/open-file.ts'
 import type { Renames } from './renames.ts'
 import type { RootNodes } from './root-nodes.ts'
+import { refuseTrash } from './save-steps.ts'
 import { settleChange } from './settle.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootAttributes } from './root-attributes.ts'
@@ -224,6 +225,13 @@ export class RootHome implements Home {
     refuseTrash(newName)
     this.#refuseNotRoot(parent)
     await this.#deps.renames.rename(name, newName)
+  }
+
+  async exchange(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
+    this.#refuseNotRoot(newParent)
+    this.#refuseNotRoot(parent)
+    for (const each of [name, newName]) refuseTrash(each)
+    await this.#deps.renames.exchange(name, newName)
   }
 
   /** A folder that is empty and stays on this machine until something is put into it. */

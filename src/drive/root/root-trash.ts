@@ -11,7 +11,8 @@ import type { DriveSettings } from '../settings.ts'
 import { usualMode } from '../settings.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
-import { refuseTrash, type NameChanges } from './name-changes.ts'
+import type { NameChanges } from './name-changes.ts'
+import { refuseTrash } from './save-steps.ts'
 import type { RootNodes } from './root-nodes.ts'
 
 interface RootTrashDeps {

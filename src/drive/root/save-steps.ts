@@ -1,3 +1,4 @@
+import { DriveError } from '../../domain/errors.ts'
 /**
  * What a name tells of its file.
  * - `junk`: works, but never leaves this machine
@@ -54,4 +55,10 @@ export function classifyName(name: string): NameClass {
   if (TRASH.test(name)) return 'trash'
   if (JUNK.some((pattern) => pattern.test(name))) return 'junk'
   return STEPS.some((pattern) => pattern.test(name)) ? 'step' : 'plain'
+}
+
+/** Desktops must not move data to a trash that only this machine has. */
+export function refuseTrash(name: string): void {
+  if (classifyName(name) !== 'trash') return
+  throw new DriveError('not-permitted', 'The drive has no trash: delete for good instead.')
 }

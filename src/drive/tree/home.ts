@@ -58,6 +58,8 @@ export interface Home {
   removeDirectory(parent: NodeId, name: string): Promise<void>
   /** Within this home; rejects `cross-device` where it would leave one folder for another. */
   rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void>
+  /** Gives each of two names what the other has; absent where names cannot be exchanged. Rejects as `rename`. */
+  exchange?(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void>
   listExtended(node: NodeId): readonly string[]
   getExtended(node: NodeId, name: string): string
   setExtended(node: NodeId, name: string, value: string): Promise<void>

@@ -110,6 +110,20 @@ export class Nodes {
     this.#bind(node, name)
   }
 
+  /** Gives each of two nodes the name of the other. */
+  exchange(one: FileNode, other: FileNode): void {
+    const [given, taken] = [one, other].map(({ name, serviceName }) => ({ name, serviceName }))
+    for (const node of [one, other]) this.#unbind(node)
+    this.#take(one, taken)
+    this.#take(other, given)
+  }
+
+  #take(node: FileNode, from: Pick<FileNode, 'name' | 'serviceName'> | undefined): void {
+    if (from?.name === undefined) return
+    node.serviceName = from.serviceName
+    this.takeName(node, from.name)
+  }
+
   /** Another machine changed what the name means: programs keep what they opened, and can still write it. */
   standAside(node: FileNode): void {
     this.#unbind(node)

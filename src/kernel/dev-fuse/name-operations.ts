@@ -10,6 +10,7 @@ import { LINK_IN, MKDIR_IN, MKNOD_IN, RENAME2_IN, RENAME_IN } from './structures
 
 /** Flags of RENAME2. */
 const RENAME_NOREPLACE = 1
+const RENAME_EXCHANGE = 2
 
 export function nameOperations(context: SessionContext): Operations {
   const { drive, ids } = context
@@ -142,11 +143,29 @@ async function renameWithFlags(
 ): Promise<KernelAnswer> {
   const { newParent, flags } = RENAME2_IN.decode(request.body)
   const names = readNames(request, RENAME2_IN.size, 2)
+  if (flags === RENAME_EXCHANGE) {
+    return exchange(context, request.node, newParent as NodeId, names)
+  }
   if ((flags & ~RENAME_NOREPLACE) !== 0) {
-    throw new DriveError('invalid', 'Two names cannot be exchanged.')
+    throw new DriveError('invalid', 'This kind of rename is not known.')
   }
   if (flags !== 0) await refuseTaken(context, newParent as NodeId, names[1])
   return rename(context, request.node, newParent as NodeId, names)
+}
+
+async function exchange(
+  context: SessionContext,
+  parent: NodeId,
+  newParent: NodeId,
+  [name, newName]: readonly [string, string],
+): Promise<KernelAnswer> {
+  const { drive, ids } = context
+  await inDirectory(context, newParent, (to) =>
+    inDirectory(context, parent, (from) => drive.exchange(from, name, to, newName)),
+  )
+  ids.exchange({ parent, name }, { parent: newParent, name: newName })
+  leadMoved(context)
+  return DONE
 }
 
 async function refuseTaken(context: SessionContext, parent: NodeId, name: string): Promise<void> {

@@ -61,6 +61,14 @@ export class NodeIds {
     if (node !== undefined) this.note(node, to)
   }
 
+  /** Each of two places has what was at the other. */
+  exchange(one: NamePlace, other: NamePlace): void {
+    const [atOne, atOther] = [this.at(one), this.at(other)]
+    for (const place of [one, other]) this.remove(place)
+    if (atOne !== undefined) this.note(atOne, other)
+    if (atOther !== undefined) this.note(atOther, one)
+  }
+
   /** Nothing is at a place any more. */
   remove(place: NamePlace): void {
     const node = this.at(place)

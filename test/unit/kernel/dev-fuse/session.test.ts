@@ -242,9 +242,9 @@ describe('a session', () => {
     expect(kernel.session.load.nodes).toBe(0)
   })
 
-  it('renames, also with RENAME2, and never over what is not to be replaced', async () => {
+  it('renames, also with RENAME2, exchanges, and never over what is not to be replaced', async () => {
     const node = await make('a', 'a')
-    await make('b', 'b')
+    const other = await make('b', 'b')
     const plain = wire.RENAME_IN.encode({ newParent: ROOT })
     expect((await kernel.ask('RENAME', ROOT, plain, texts('a', 'c'))).error).toBeUndefined()
     expect(entry(await lookup('c')).node).toBe(node)
@@ -253,10 +253,14 @@ describe('a session', () => {
       return kernel.ask('RENAME2', ROOT, asked, texts('c', 'b'))
     }
     expect((await flagged(1)).error).toBe('EEXIST')
-    expect((await flagged(2)).error).toBe('EINVAL')
+    expect((await flagged(3)).error).toBe('EINVAL')
+    expect((await flagged(4)).error).toBe('EINVAL')
+    expect((await flagged(2)).error).toBeUndefined()
+    expect(entry(await lookup('b')).node).toBe(node)
+    expect(entry(await lookup('c')).node).toBe(other)
     expect((await flagged(0)).error).toBeUndefined()
     expect((await lookup('c')).error).toBe('ENOENT')
-    expect(entry(await lookup('b')).node).toBe(node)
+    expect(entry(await lookup('b')).node).toBe(other)
   })
 
   it('lets an open file live on without a name, and without another one', async () => {
