@@ -10,6 +10,7 @@ import type { PinReport } from './pins.ts'
 import { ROOT } from './tree/nodes.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
+import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
 import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
 import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
@@ -161,6 +162,28 @@ export class Drive {
     return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
   }
 
+  /** As `create`, of a file without a name (O_TMPFILE), which goes with its last handle, unless `link` gives it one. */
+  async createNameless(
+    parent: NodeId,
+    mode: number,
+    owner: Owner = {},
+  ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
+    const home = this.#homes.changing(parent)
+    if (home.createNameless === undefined) throw new DriveError('unsupported', 'It keeps no files.')
+    const begun = await this.#begun(parent, { mode, ...owner })
+    const made = await home.createNameless(parent, begun)
+    return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
+  }
+
+  /** Gives an open file without a name one. On its way as after `flush`, which close waits for. */
+  async link(handle: HandleId, parent: NodeId, name: string): Promise<Attributes> {
+    const home = this.#homes.making(parent, name)
+    return this.#parts.handles.change(handle, async (file) => {
+      if (home.link === undefined) throw new DriveError('not-permitted', 'It keeps no files.')
+      return home.link(file, parent, name)
+    })
+  }
+
   async makeDirectory(
     parent: NodeId,
     name: string,
@@ -222,6 +245,31 @@ export class Drive {
     // The caller's bytes are its own again once this returns a promise.
     const kept = handles.isMoving(handle) ? Buffer.from(bytes) : bytes
     return handles.change(handle, (file) => file.write(kept, position))
+  }
+
+  /** fallocate: a file that is at least so long, or zeros in the place of what is there. */
+  async allocate(
+    handle: HandleId,
+    span: ByteSpan,
+    { isZeroed, isLengthened }: { readonly isZeroed: boolean; readonly isLengthened: boolean },
+  ): Promise<void> {
+    await this.#parts.handles.change(handle, async (file) => {
+      if (isZeroed) await writeZeros(file, span)
+      if (isLengthened) await lengthen(file, span)
+    })
+  }
+
+  /** Copies bytes from one open file to another, without the kernel in between; answers how many there were. */
+  async copyRange(
+    from: { readonly handle: HandleId; readonly offset: number },
+    to: { readonly handle: HandleId; readonly offset: number },
+    length: number,
+  ): Promise<number> {
+    const { handles } = this.#parts
+    const source = { file: handles.file(from.handle), offset: from.offset }
+    return handles.change(to.handle, (file) =>
+      copyRange(source, { file, offset: to.offset }, length),
+    )
   }
 
   /** What close does: resolves when what was written is as safe as the mode promises. */

@@ -158,6 +158,56 @@ const CONTENT: readonly Promised[] = [
     },
   },
   {
+    title: 'is allocated, and made zeros',
+    run: async (dir) => {
+      await writeFile(join(dir, 'f'), 'abc')
+      await execa('python3', [
+        '-c',
+        'import os, sys; f = os.open(sys.argv[1], os.O_RDWR); os.posix_fallocate(f, 1, 99_999)',
+        join(dir, 'f'),
+      ])
+      const expected = Buffer.alloc(100_000)
+      expected.write('abc')
+      expect((await readFile(join(dir, 'f'))).equals(expected)).toBe(true)
+    },
+  },
+  {
+    title: 'is emptied in places',
+    isOfDevFuse: true,
+    run: async (dir) => {
+      const bytes = bytesOf(100_000)
+      await writeFile(join(dir, 'f'), bytes)
+      await execa('fallocate', ['--punch-hole', '-o', '5000', '-l', '50000', join(dir, 'f')])
+      bytes.fill(0, 5000, 55_000)
+      expect((await readFile(join(dir, 'f'))).equals(bytes)).toBe(true)
+    },
+  },
+  {
+    title: 'is made without a name, and gets one once it is whole',
+    isOfDevFuse: true,
+    run: async (dir) => {
+      const script = `
+import os, sys
+os.chdir(sys.argv[1])
+f = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o640)
+os.write(f, b'whole'); os.fsync(f)
+print(os.listdir('.'), os.fstat(f).st_nlink)
+os.link(f'/proc/self/fd/{f}', 'name', src_dir_fd=f)
+print(os.listdir('.'), os.fstat(f).st_nlink, open('name').read())
+os.write(f, b' file'); os.close(f)
+print(open('name').read(), oct(os.stat('name').st_mode))
+os.close(os.open('.', os.O_TMPFILE | os.O_RDWR))
+print(os.listdir('.'))`
+      const [made, named, closed, left] = (await python(script, dir)).split('\n')
+      expect([made, named, closed, left]).toEqual([
+        '[] 0',
+        "['name'] 1 whole",
+        'whole file 0o100640',
+        "['name']",
+      ])
+    },
+  },
+  {
     title: 'is read and written through a mapping',
     run: async (dir) => {
       await writeFile(join(dir, 'f'), bytesOf(20_000))

@@ -1,3 +1,5 @@
+import { dirname } from 'node:path'
+import { isThere } from '../../disk/if-there.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { keptOf, type KeptAttributes } from '../../domain/attributes.ts'
 import { DriveError, localDiskFull } from '../../domain/errors.ts'
@@ -130,6 +132,19 @@ export class FolderFiles {
       return contents.stagedOf(item, content)
     }
     return this.#copied(item, await contents.makeNameless(givenOf(item)), options)
+  }
+
+  /**
+   * What was written without a name is going to get one. It is copied where what it was written beside is stored by now,
+   * and gone. The caller has the turn.
+   */
+  async keepNameless(item: FileItem): Promise<void> {
+    const { contents, changes } = this.#deps
+    const { content } = item
+    if (content.from !== 'local') return
+    content.staged?.refuseHalf()
+    if (dirname(content.path) === changes.filesDir && (await isThere(content.path))) return
+    await this.#copied(item, contents.make(givenOf(item)), { empty: false })
   }
 
   async #copied(

@@ -16,7 +16,7 @@ import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Entries } from '../root/entries.ts'
 import type { BagAttributes } from '../root/bag-attributes.ts'
 import type { FileNode } from '../tree/nodes.ts'
-import type { OpenMode } from '../tree/open-file.ts'
+import type { OpenFile, OpenMode } from '../tree/open-file.ts'
 import { SIZE_TRUSTED_MS } from '../tree/size-trust.ts'
 import type { Puts } from '../root/puts.ts'
 import type { RootAttributes } from '../root/root-attributes.ts'
@@ -135,6 +135,22 @@ export class FolderHome implements Home, InsideOfFolders {
     const file = await open.names.createFile(item, name, made)
     const opened = this.#openFile(open, file, { ...options, writable: true })
     return { attributes: attributesOf(open, file), file: opened }
+  }
+
+  async createNameless(parent: NodeId, made: MadeAttributes): Promise<Created> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    const file = await open.names.createNameless(item, made)
+    const opened = this.#openFile(open, file, { writable: true })
+    return { attributes: attributesOf(open, file), file: opened }
+  }
+
+  async link(file: OpenFile, parent: NodeId, name: string): Promise<Attributes> {
+    const { open, item } = await this.#deps.folders.directory(parent)
+    if (!(file instanceof FolderOpenFile) || !file.isOf(open.folder)) {
+      throw new DriveError('cross-device', 'It was made elsewhere.')
+    }
+    await open.names.link(file.item, item, name)
+    return attributesOf(open, file.item)
   }
 
   async makeDirectory(parent: NodeId, name: string, made: MadeAttributes): Promise<void> {

@@ -42,6 +42,10 @@ export class FolderOpenFile extends OpenFile {
     return this.item.id
   }
 
+  isOf(folder: Folder): boolean {
+    return this.#deps.folder === folder
+  }
+
   override read(buffer: Uint8Array, position: number): number | Promise<number> {
     try {
       const count = super.read(buffer, position)

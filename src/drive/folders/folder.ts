@@ -224,6 +224,11 @@ export class Folder {
     this.#deps.register(item)
   }
 
+  /** Adds an item that no name leads to yet. */
+  hold(item: Item): void {
+    this.#deps.register(item)
+  }
+
   nextNode(): NodeId {
     return this.#deps.nextNode()
   }

@@ -202,6 +202,18 @@ export class NameChanges {
     return intent
   }
 
+  /** Gives what was written without a name a free one, and promises it. */
+  async giveName(node: FileNode, name: string): Promise<void> {
+    const { nodes, committer } = this.#deps
+    nodes.rename(node, name, name)
+    try {
+      await committer.commit(node)
+    } catch (error) {
+      nodes.unlink(node)
+      throw error
+    }
+  }
+
   /** A fifo, a socket or a device, under a free name. */
   async putNode(name: string, made: MadeAttributes, special: SpecialNode): Promise<void> {
     const { outbox, puts, clock, entries } = this.#deps

@@ -48,6 +48,10 @@ export interface Home {
     made: MadeAttributes,
     options: CreateOptions,
   ): Promise<Created>
+  /** As `create`, of a file without a name, which goes with its last handle; absent where none is kept. */
+  createNameless?(parent: NodeId, made: MadeAttributes): Promise<Created>
+  /** Gives a file of `createNameless` a free name; rejects `cross-device` for a file of another home or folder. */
+  link?(file: OpenFile, parent: NodeId, name: string): Promise<Attributes>
   makeDirectory(parent: NodeId, name: string, made: MadeAttributes): Promise<void>
   makeSymlink(parent: NodeId, name: string, target: string, owner: Owner): Promise<void>
   makeNode(parent: NodeId, name: string, made: MadeAttributes, special: SpecialNode): Promise<void>

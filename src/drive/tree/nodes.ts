@@ -13,7 +13,7 @@ export const ROOT = 1 as NodeId
  */
 export class FileNode {
   readonly id: NodeId
-  /** Name in the drive; undefined once unlinked or replaced. */
+  /** Name in the drive; undefined once unlinked or replaced, and before one is given. */
   name: string | undefined
   /** Name as the service gets it. */
   serviceName: string
@@ -31,7 +31,7 @@ export class FileNode {
   told: { readonly bagId: BagId; readonly size: number; readonly atMs: number } | undefined
   readonly handles = new Set<OpenFile>()
 
-  constructor(id: NodeId, name: string, serviceName: string) {
+  constructor(id: NodeId, name: string | undefined, serviceName: string) {
     this.id = id
     this.name = name
     this.serviceName = serviceName
@@ -99,6 +99,13 @@ export class Nodes {
     const node = new FileNode(this.allocate(), name, serviceName)
     this.#byId.set(node.id, node)
     this.#byName.set(name, node)
+    return node
+  }
+
+  /** One that no name leads to: it lives while it is open, or until it is renamed. */
+  addNameless(): FileNode {
+    const node = new FileNode(this.allocate(), undefined, '')
+    this.#byId.set(node.id, node)
     return node
   }
 

@@ -53,6 +53,11 @@ export abstract class OpenFile {
     return source.readNow(buffer, position) ?? source.read(buffer, position)
   }
 
+  /** How long it is now, in bytes. */
+  async length(): Promise<number> {
+    return (await this.source()).length()
+  }
+
   /** Writes all of `bytes`; a number at once in the common case. */
   write(bytes: Uint8Array, position: number): number | Promise<number> {
     if (!this.writable) throw new DriveError('bad-handle', 'This file is open for reading only.')

@@ -129,7 +129,8 @@ async function create(context: SessionContext, request: KernelRequest): Promise<
   })
 }
 
-async function orRelease<Result>(
+/** Lets an open file go when a task with it fails. */
+export async function orRelease<Result>(
   { drive }: SessionContext,
   handle: HandleId,
   task: () => Promise<Result>,
@@ -142,7 +143,8 @@ async function orRelease<Result>(
   }
 }
 
-function opened(
+/** Tells of an open file. */
+export function opened(
   { drive, log, handles, descriptors }: SessionContext,
   node: NodeId,
   handle: HandleId,

@@ -31,11 +31,7 @@ export function nameOperations(context: SessionContext): Operations {
       return rename(context, request.node, newParent as NodeId, names)
     },
     RENAME2: (request) => renameWithFlags(context, request),
-    LINK: (request) => {
-      LINK_IN.decode(request.body)
-      readNames(request, LINK_IN.size, 1)
-      throw new DriveError('not-permitted', 'The service has no hard links.')
-    },
+    LINK: (request) => link(context, request),
   }
 }
 
@@ -84,6 +80,21 @@ async function unlink(
   await inDirectory(context, parent, (now) => drive.unlink(now, name))
   if (removed !== undefined) handles.noteRemoved(removed, parent)
   return DONE
+}
+
+/** A second name is refused; a first one is what a file that was made without one gets. */
+async function link(context: SessionContext, request: KernelRequest): Promise<KernelAnswer> {
+  const { drive, handles } = context
+  const linked = LINK_IN.decode(request.body).node as NodeId
+  const [name] = readNames(request, LINK_IN.size, 1)
+  const handle = handles.isRemoved(linked) ? handles.of(linked) : undefined
+  if (handle === undefined) {
+    throw new DriveError('not-permitted', 'The service has no hard links.')
+  }
+  const parent = request.node
+  const named = await inDirectory(context, parent, (now) => drive.link(handle, now, name))
+  handles.noteNamed(linked)
+  return entryAnswer(context, named, { parent, name })
 }
 
 async function rename(

@@ -30,9 +30,14 @@ export class OpenHandles {
     this.#removedFrom.delete(node)
   }
 
-  /** A name of an open file was taken away from a directory. */
+  /** A name of an open file was taken away from a directory, or it was made there without one. */
   noteRemoved(node: NodeId, parent: NodeId): void {
     if (this.#open.has(node)) this.#removedFrom.set(node, parent)
+  }
+
+  /** A file without a name got one. */
+  noteNamed(node: NodeId): void {
+    this.#removedFrom.delete(node)
   }
 
   /** True while a program has a file open that was removed from this directory. */

@@ -4,11 +4,13 @@ import { directoryOperations } from './directory-operations.ts'
 import { extendedOperations } from './extended-operations.ts'
 import { fileOperations } from './file-operations.ts'
 import { nameOperations } from './name-operations.ts'
+import { namelessOperations } from './nameless-operations.ts'
+import { rangeOperations } from './range-operations.ts'
 import { DONE } from './answer.ts'
 
 /**
  * The operations that have an answer of their own. All others are answered with ENOSYS: the kernel then keeps locks
- * itself, takes files as always ready (POLL), and has programs copy, seek and allocate in the usual way.
+ * itself, takes files as always ready (POLL), and finds no holes (LSEEK).
  */
 export function allOperations(context: SessionContext): Operations {
   return {
@@ -16,6 +18,8 @@ export function allOperations(context: SessionContext): Operations {
     ...directoryOperations(context),
     ...nameOperations(context),
     ...fileOperations(context),
+    ...namelessOperations(context),
+    ...rangeOperations(context),
     ...extendedOperations(context),
     DESTROY: () => DONE,
   }

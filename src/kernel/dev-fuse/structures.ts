@@ -156,6 +156,23 @@ export const WRITE_IN = new Structure({
 })
 export const WRITE_OUT = new Structure({ size: 'u32', _padding: 'u32' })
 
+export const FALLOCATE_IN = new Structure({
+  handle: 'u64',
+  offset: 'u64',
+  length: 'u64',
+  mode: 'u32',
+  _padding: 'u32',
+})
+export const COPY_FILE_RANGE_IN = new Structure({
+  handle: 'u64',
+  offset: 'u64',
+  toNode: 'u64',
+  toHandle: 'u64',
+  toOffset: 'u64',
+  length: 'u64',
+  flags: 'u64',
+})
+
 export const STATFS_OUT = new Structure({
   blocks: 'u64',
   bfree: 'u64',

@@ -304,6 +304,95 @@ describe('a session', () => {
     expect((await kernel.ask('LINK', ROOT, link, texts('h'))).error).toBe('EPERM')
   })
 
+  it.each(['the root', 'a folder'])(
+    'makes files without a name in %s, which go, or get a name',
+    async (where) => {
+      const parent = where === 'the root' ? ROOT : await makeFolder('d')
+      const tmpfile = async () => {
+        const flags = fsConstants.O_RDWR
+        const asked = wire.CREATE_IN.encode({ flags, mode: 0o100600, umask: 0, openFlags: 0 })
+        const told = await kernel.ask('TMPFILE', parent, asked, texts('/'))
+        const { node, nlink, mode } = entry(told)
+        expect({ nlink, mode }).toEqual({ nlink: 0, mode: 0o100600 })
+        return { node, handle: wire.OPEN_OUT.decode(told.body, wire.ENTRY_OUT.size).handle }
+      }
+      const link = (node: number, name: string, to = parent): Promise<Told> =>
+        kernel.ask('LINK', to, wire.LINK_IN.encode({ node }), texts(name))
+      const before = await list(parent, 4096, false)
+      const lost = await tmpfile()
+      await write(lost.node, lost.handle, 'lost')
+      expect(await attributes(lost.node)).toMatchObject({ nlink: 0, size: 4 })
+      await close(lost.node, lost.handle)
+      expect(await list(parent, 4096, false)).toEqual(before)
+      const kept = await tmpfile()
+      await write(kept.node, kept.handle, 'kept')
+      expect(
+        (
+          await kernel.ask(
+            'FSYNC',
+            kept.node,
+            wire.FSYNC_IN.encode({ handle: kept.handle, flags: 0 }),
+          )
+        ).error,
+      ).toBeUndefined()
+      await make('taken', 'x', parent)
+      expect((await link(kept.node, 'taken')).error).toBe('EEXIST')
+      const other = parent === ROOT ? await makeFolder('e') : ROOT
+      expect((await link(kept.node, 'name', other)).error).toBe('EXDEV')
+      expect(entry(await link(kept.node, 'name'))).toMatchObject({ node: kept.node, nlink: 1 })
+      expect((await link(kept.node, 'second')).error).toBe('EPERM')
+      await write(kept.node, kept.handle, ' on', 4)
+      await close(kept.node, kept.handle)
+      const { node } = entry(await lookup('name', parent))
+      expect(node).toBe(kept.node)
+      expect(await attributes(node)).toMatchObject({ nlink: 1, size: 7 })
+      const { handle } = wire.OPEN_OUT.decode((await open(node)).body)
+      expect(await read(node, handle)).toBe('kept on')
+      await close(node, handle)
+    },
+  )
+
+  it('allocates, zeros and copies ranges', async () => {
+    const { node, handle } = await create('f')
+    await write(node, handle, '0123456789')
+    const shown = async (file = { node, handle }): Promise<string> =>
+      (await read(file.node, file.handle)).replaceAll('\0', '.')
+    const allocate = (mode: number, offset: number, length: number): Promise<Told> =>
+      kernel.ask('FALLOCATE', node, wire.FALLOCATE_IN.encode({ handle, offset, length, mode }))
+    expect((await allocate(0, 2, 4)).error).toBeUndefined()
+    expect(await read(node, handle)).toBe('0123456789')
+    expect((await allocate(0, 8, 4)).error).toBeUndefined()
+    expect(await shown()).toBe('0123456789..')
+    expect((await allocate(3, 1, 2)).error).toBeUndefined()
+    expect((await allocate(3, 11, 100)).error).toBeUndefined()
+    expect((await allocate(0x10, 9, 5)).error).toBeUndefined()
+    expect(await shown()).toBe('0..345678.....')
+    expect((await allocate(1, 0, 100)).error).toMatch(/^(ENOTSUP|EOPNOTSUPP)$/)
+    expect((await allocate(8, 0, 4)).error).toMatch(/^(ENOTSUP|EOPNOTSUPP)$/)
+    const to = await create('g')
+    const copied = await kernel.ask(
+      'COPY_FILE_RANGE',
+      node,
+      wire.COPY_FILE_RANGE_IN.encode({
+        handle,
+        offset: 3,
+        toNode: to.node,
+        toHandle: to.handle,
+        toOffset: 1,
+        length: 2 ** 40,
+        flags: 0,
+      }),
+    )
+    expect(wire.WRITE_OUT.decode(copied.body).size).toBe(11)
+    expect(await shown(to)).toBe('.345678.....')
+    await close(to.node, to.handle)
+    await close(node, handle)
+    const reader = wire.OPEN_OUT.decode((await open(node)).body).handle
+    const asked = wire.FALLOCATE_IN.encode({ handle: reader, offset: 0, length: 1, mode: 0 })
+    expect((await kernel.ask('FALLOCATE', node, asked)).error).toBe('EBADF')
+    await close(node, reader)
+  })
+
   it('has the attributes that the drive has', async () => {
     const node = await make('f', 'x')
     const name = 'user.bagfs.description'
@@ -332,7 +421,7 @@ describe('a session', () => {
       namelen: 255,
     })
     const left = ['GETLK', 'SETLK', 'SETLKW', 'POLL', 'ACCESS', 'LSEEK', 'STATX', 'IOCTL'] as const
-    for (const operation of [...left, 'COPY_FILE_RANGE', 'FALLOCATE', 'BMAP', 'TMPFILE'] as const) {
+    for (const operation of [...left, 'BMAP'] as const) {
       expect((await kernel.ask(operation, node, Buffer.alloc(64))).error).toBe('ENOSYS')
     }
     await close(node, handle)

@@ -32,6 +32,8 @@ const SIZES: Readonly<Record<string, number>> = {
   READ_IN: 40,
   WRITE_IN: 40,
   WRITE_OUT: 8,
+  FALLOCATE_IN: 32,
+  COPY_FILE_RANGE_IN: 56,
   STATFS_OUT: 80,
   SETXATTR_IN: 8,
   GETXATTR_IN: 8,
