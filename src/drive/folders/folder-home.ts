@@ -139,7 +139,7 @@ export class FolderHome implements Home, InsideOfFolders {
 
   async createNameless(parent: NodeId, made: MadeAttributes): Promise<Created> {
     const { open, item } = await this.#deps.folders.directory(parent)
-    const file = await open.names.createNameless(item, made)
+    const file = await open.nameless.make(item, made)
     const opened = this.#openFile(open, file, { writable: true })
     return { attributes: attributesOf(open, file), file: opened }
   }
@@ -149,7 +149,7 @@ export class FolderHome implements Home, InsideOfFolders {
     if (!(file instanceof FolderOpenFile) || !file.isOf(open.folder)) {
       throw new DriveError('cross-device', 'It was made elsewhere.')
     }
-    await open.names.link(file.item, item, name)
+    await open.nameless.link(file.item, item, name)
     return attributesOf(open, file.item)
   }
 

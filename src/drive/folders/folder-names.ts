@@ -69,41 +69,6 @@ export class FolderNames {
     })
   }
 
-  /** A new empty file that no name leads to. */
-  async createNameless(parent: DirectoryItem, made: MadeAttributes): Promise<FileItem> {
-    const { folder, contents, changes, room, clock, inTurn } = this.#deps
-    return inTurn(async () => {
-      this.#pathOf(parent)
-      await room.check()
-      await changes.begin()
-      const base = { id: folder.nextNode(), parent: undefined, name: '', ...made }
-      const content = contents.make(made)
-      const item: FileItem = { ...base, type: 'file', content, handles: 0, mtimeMs: clock.now() }
-      folder.hold(item)
-      return item
-    })
-  }
-
-  /** Gives a file that no name leads to a free one; in the journal when it resolves. */
-  async link(item: FileItem, parent: DirectoryItem, name: string): Promise<void> {
-    const { files, folder } = this.#deps
-    if (item.parent !== undefined) throw new DriveError('not-permitted', 'It has a name.')
-    await this.#change(parent, async (children) => {
-      this.#pathOf(parent)
-      this.#refuseExisting(children.get(name), name)
-      await files.keepNameless(item)
-      item.name = name
-      folder.add(parent, children, item)
-    })
-    try {
-      await files.persist(item, { closes: true })
-    } catch (error) {
-      parent.children?.delete(name)
-      item.parent = undefined
-      throw error
-    }
-  }
-
   async makeDirectory(parent: DirectoryItem, name: string, made: MadeAttributes): Promise<void> {
     await this.#change(parent, async (children, now) => {
       this.#refuseExisting(children.get(name), name)

@@ -13,6 +13,7 @@ import { Folder, type FolderDeps } from './folder.ts'
 import { FolderFiles } from './folder-files.ts'
 import { laterTimes } from './items.ts'
 import { FolderNames } from './folder-names.ts'
+import { NamelessFiles } from './nameless-files.ts'
 import { FolderRoom } from './folder-room.ts'
 import { FolderRounds } from './folder-rounds.ts'
 import type { InflatedFiles } from './inflated-files.ts'
@@ -43,6 +44,7 @@ export class OpenFolder {
   readonly changes: ChangeLog
   readonly files: FolderFiles
   readonly names: FolderNames
+  readonly nameless: NamelessFiles
   readonly room: FolderRoom
   readonly rounds: FolderRounds
   /** When this took the place of another version of the folder, in ms since the epoch; 0 when it took none. */
@@ -91,6 +93,7 @@ export class OpenFolder {
     const shared = { ...deps, folder, changes, room, contents: this.#contents, inTurn }
     this.files = new FolderFiles(shared)
     this.names = new FolderNames({ ...shared, files: this.files })
+    this.nameless = new NamelessFiles({ ...shared, files: this.files })
     this.rounds = new FolderRounds({ ...shared, salvage: this.#salvage }, settings)
   }
 
