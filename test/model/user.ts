@@ -43,6 +43,7 @@ const operation = fc.oneof(
   fc.record({ op: fc.constant('save with backup' as const), file, text: fc.option(text) }),
   fc.record({ op: fc.constant('swap' as const), file, to: file }),
   fc.record({ op: fc.constant('there and back' as const), file, over: fc.option(file) }),
+  fc.record({ op: fc.constant('out and back' as const), file, isStored: fc.boolean() }),
   fc.record({ op: fc.constant('touch' as const), file, place }),
   fc.record({ op: fc.constant('mode' as const), file }),
   fc.record({ op: fc.constant('read after remove' as const), file }),
@@ -80,6 +81,9 @@ export const operationsInTrouble = fc.array(
   { minLength: 5, maxLength: 25 },
 )
 
+/** What waits for the service, and rejects while it is in trouble. */
+const WAITING: ReadonlySet<string> = new Set(['sync', 'remount', 'out and back'])
+
 /** Runs these on a new account of a service. With a proxy before it, what that harms is over before the end. */
 export async function run(
   account: DriveHome,
@@ -91,8 +95,7 @@ export async function run(
   try {
     for (const each of all) {
       if (each.op !== 'trouble') {
-        // These wait for the service, and reject while it is in trouble.
-        if (each.op === 'sync' || each.op === 'remount') proxy?.clear()
+        if (WAITING.has(each.op)) proxy?.clear()
         await user.do(each)
       } else {
         const match = { path: /\/upload$|\/api\/bag$/ }
@@ -206,6 +209,8 @@ class User {
         return this.#swap(operation.file, operation.to)
       case 'there and back':
         return this.#moveThereAndBack(operation.file, operation.over)
+      case 'out and back':
+        return this.#moveOutAndBack(operation.file, operation.isStored)
       case 'touch':
         return this.#setAttributes(operation.file, { mtimeMs: operation.place * 1_000 })
       case 'mode':
@@ -451,6 +456,17 @@ class User {
       await this.#rename(path, over)
     }
     await this.#rename(backup, path)
+  }
+
+  /** Out of a folder, into which nothing else comes: its zip becomes what it was. */
+  async #moveOutAndBack(path: string, isStored: boolean): Promise<void> {
+    if (!this.model.has(path)) return
+    if (isStored) await this.#drive.drive.sync()
+    const source = await this.#drive.parent(path)
+    const outside = await this.#drive.parent('between')
+    await this.#drive.drive.rename(source.parent, source.name, outside.parent, outside.name)
+    await this.#drive.drive.rename(outside.parent, outside.name, source.parent, source.name)
+    if (isStored) await this.#drive.drive.sync()
   }
 
   async #readAfterRemove(path: string): Promise<void> {
