@@ -7,7 +7,14 @@ import type { Intent } from '../intents/intent.ts'
 import { clashKeyOf } from '../namespace/name-clashes.ts'
 import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
-import { isHeldFile, isLeftToDelete, isRefused, isSuperseded, isToSend } from '../intents/rules.ts'
+import {
+  isHeldFile,
+  isLeftToDelete,
+  isRefused,
+  isSuperseded,
+  isToSend,
+  mayDelete,
+} from '../intents/rules.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { FolderUploads } from './folders/folder-uploads.ts'
 
@@ -108,8 +115,14 @@ async function deleteRest(
   if (outbox.get(id)?.kind === 'delete') await attemptAnew(uploader, id)
   else await uploader.attemptRest(id)
   const left = outbox.get(id)
-  if (left === undefined || !isLeftToDelete(outbox, left) || left.failure === undefined) return
-  throw new DriveError(left.failure.code, left.failure.message)
+  if (left === undefined || !isLeftToDelete(outbox, left)) return
+  if (left.failure !== undefined) throw new DriveError(left.failure.code, left.failure.message)
+  if (mayDelete(left, outbox)) return
+  throw new DriveError(
+    'busy',
+    `What was there before of ${left.name} stays: what was moved away from ${left.name} is not stored at its new place yet.`,
+    { hint: 'bagfs status tells what waits, and which files are still being written.' },
+  )
 }
 
 async function attemptAnew(uploader: Uploader, id: IntentId): Promise<void> {

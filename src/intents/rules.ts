@@ -90,13 +90,18 @@ export function mayBeOf(put: PutIntent, { bagId, size, description }: BagRecord)
   return put.namesakes?.includes(bagId) === false
 }
 
-/** True once content that moved is stored at its new place, or is there no more. */
+/**
+ * True once content that moved is stored at its new place, or is there no more. What is there on this machine only is
+ * never sent: a name that is not for the service, or a folder that nothing is left in.
+ */
 export function isStored(all: KnownPuts, moved: MovedTo): boolean {
   const intent = latestOf(all, moved.id)
   if (intent === undefined) return !all.isSetAside(moved.id)
   if (intent.kind === 'delete') return true
   const { operations } = moved
-  if (operations === undefined || intent.id !== moved.id) return intent.phase === 'confirmed'
+  if (operations === undefined || intent.id !== moved.id) {
+    return intent.phase === 'confirmed' || intent.phase === 'local'
+  }
   const { start = 0, packed = start } = intent.changes ?? {}
   return start >= operations || (intent.phase === 'confirmed' && packed >= operations)
 }

@@ -5,6 +5,8 @@ import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { NodeId } from '../../../src/domain/ids.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
+import { newPut } from '../../../src/intents/builders.ts'
+import { movedAway, withoutFailure } from '../../../src/intents/transitions.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 import { TestService } from '../../support/mounted-drive.ts'
 import { unpackFolder } from '../../support/unpacked.ts'
@@ -168,4 +170,38 @@ describe('what a program is writing', () => {
     await released
     expect(await stored('f/x')).toBe('closed')
   })
+})
+
+it('sync deletes the old version of a folder when what moved out of it stays on this machine', async () => {
+  await user.makeDirectory('f')
+  await writeAt('f/x', 'moved')
+  await writeAt('f/z', 'stays')
+  await user.drive.sync()
+  await user.rename('f/x', '.DS_Store')
+  await user.drive.sync()
+  expect((await service.list()).map(({ filename }) => filename)).toEqual(['f'])
+})
+
+it('sync rejects while what was moved away is not stored at its new place, and the old content stays', async () => {
+  const heal = service.proxy.add({ match: DELETE, fault: REFUSED })
+  await replaceStored()
+  await expect(user.drive.sync()).rejects.toThrow('by the test')
+  const put = user.outbox.named('a').find(({ failure }) => failure !== undefined)
+  if (put === undefined) throw new Error('There is no change of a.')
+  const content = { from: 'folder' } as const
+  const elsewhere = newPut({
+    ...{ id: user.outbox.nextId(), name: 'g', description: '', createdAtMs: 0, mtimeMs: 0 },
+    ...{ mode: 0o755, content, isFolder: true, phase: 'held', changes: { start: 0 } },
+  })
+  await user.outbox.add(elsewhere, { durable: false })
+  const to = { id: elsewhere.id, operations: 1 }
+  await user.outbox.update(put.id, (latest) => withoutFailure(movedAway(latest, to)), {
+    durable: false,
+  })
+  heal()
+  await expect(user.drive.sync()).rejects.toThrow('moved away from a')
+  expect(await service.list()).toHaveLength(2)
+  await user.outbox.remove(elsewhere.id)
+  await user.drive.sync()
+  expect(await service.contents()).toEqual({ a: 'new' })
 })

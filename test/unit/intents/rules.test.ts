@@ -231,6 +231,21 @@ describe('whether content that moved is stored', () => {
       undefined,
       false,
     ],
+    [
+      'its successor is a folder that nothing is left in',
+      [
+        put(1, 'a', { ...confirmed, ...folder, bagId: A }),
+        put(2, 'a', { ...folder, phase: 'local', supersedes: [i1] }),
+      ],
+      3,
+      true,
+    ],
+    [
+      'it has a name that stays on this machine',
+      [put(1, 'a', { phase: 'local' })],
+      undefined,
+      true,
+    ],
     ['in a folder that has it', [put(1, 'a', { ...folder, ...held, ...changes(3) })], 3, true],
     ['in a folder that has less', [put(1, 'a', { ...folder, ...held, ...changes(2) })], 3, false],
     ['in a zip that is on its way', [put(1, 'a', { isFolder: true, ...changes(0, 3) })], 3, false],
