@@ -40,7 +40,8 @@ const AT_ONCE = 8
 export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   const { folderUploads, outbox, uploader } = deps
   const intents = outbox.intents().filter((intent) => isNamed(intent, name))
-  const underWay = new Set(intents.filter(({ id }) => uploader.isRunning(id)).map(({ id }) => id))
+  const isPacked = (intent: Intent): boolean => uploader.isRunning(intent.id) || hasZip(intent)
+  const packed = new Set(intents.filter(isPacked).map(({ id }) => id))
   const ids = new Set<IntentId>(await folderUploads.publish(name))
   for (const intent of outbox.intents()) {
     if (isNamed(intent, name) && (isToSend(intent) || isHeldFile(intent))) ids.add(intent.id)
@@ -50,7 +51,7 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   await forEach(ids, failures, async (id) => {
     await attemptWhole(deps, id)
     // That zip was packed before: what came into the folder since goes with the next.
-    const next = underWay.has(id) ? await folderUploads.publishAgain(id) : undefined
+    const next = packed.has(id) ? await folderUploads.publishAgain(id) : undefined
     if (next !== undefined) await attemptWhole(deps, next)
   })
   // A folder that was emptied leaves a delete of its bag, and a stored change may have bags to delete yet.
@@ -61,6 +62,11 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
     .filter((id) => !failures.has(id))
   await forEach(rest, failures, (id) => deleteRest(deps, id))
   for (const error of failures.values()) throw error
+}
+
+/** True for a folder whose zip may be at the service, though nothing has proven that: it is not packed anew. */
+function hasZip(intent: Intent): boolean {
+  return intent.kind === 'put' && intent.changes !== undefined && intent.content.from === 'staged'
 }
 
 /** Tries some of them at the same time, and all of them; tells of those that failed. */

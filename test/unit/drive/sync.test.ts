@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -204,4 +204,21 @@ it('sync rejects while what was moved away is not stored at its new place, and t
   await user.outbox.remove(elsewhere.id)
   await user.drive.sync()
   expect(await service.contents()).toEqual({ a: 'new' })
+})
+
+it('sync sends what came into a folder after its zip was sent, while nothing tells yet that the service has that', async () => {
+  await user.makeDirectory('f')
+  await writeAt('f/x', 'old')
+  const heals = [/download/, /files_list/].map((path) =>
+    service.proxy.add({ match: { path }, fault: { answer: { status: 500 } } }),
+  )
+  await expect(user.drive.sync()).rejects.toThrow()
+  await user.remove('f/x')
+  await writeAt('f/y', 'new')
+  for (const heal of heals) heal()
+  for (const { id } of user.outbox.named('f')) await user.drive.uploader.finished(id)
+  await user.drive.sync()
+  const target = join(dir, 'unpacked')
+  await unpackFolder(service, 'f', target)
+  expect(readdirSync(target)).toEqual(['y'])
 })
