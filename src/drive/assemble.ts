@@ -39,6 +39,7 @@ import { RootRoom } from './root/room-beside.ts'
 import { RootAttributes } from './root/root-attributes.ts'
 import { Renames } from './root/renames.ts'
 import { RootHome } from './root/root-home.ts'
+import { RootNames } from './root/root-names.ts'
 import { RootNodes } from './root/root-nodes.ts'
 import { RootTrash } from './root/root-trash.ts'
 import type { DriveSettings } from './settings.ts'
@@ -93,15 +94,17 @@ const SPACE_TTL_MS = 10_000
 /** Puts the parts of a drive together. */
 export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts {
   const nodes = new Nodes()
+  const kinds = makeKinds(given)
+  const rootNames = new RootNames(nodes, kinds)
   const handles = new Handles()
   const contents = new Contents(given)
   const missing = new MissingBags(given, { lagMs: settings.usualLagMs })
   const sizeOf: Contents['sizeOf'] = (entry) => contents.sizeOf(entry)
-  const entries = new Entries({ ...given, nodes, missing, sizeOf }, settings)
+  const entries = new Entries({ ...given, rootNames, missing, sizeOf }, settings)
+  learnFolderNames({ ...given, entries, kinds })
   const uploader = makeUploader({ given, entries, folders: () => folderUploads }, settings)
   const deps = { ...given, uploader }
   const space = makeSpace(deps, settings)
-  const kinds = makeKinds(deps, entries)
   const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)
   const nodeLocks = new KeyedLock<FileNode>()
   const puts = new Puts({ ...deps, entries }, settings)
@@ -109,7 +112,7 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const recorded = { ...deps, entries, puts, conflicts }
   const committer = new Committer({ ...recorded, nodeLocks }, settings)
   const rootRoom = new RootRoom({ ...deps, space })
-  const shared = { ...recorded, nodes, kinds, committer, space, rootRoom }
+  const shared = { ...recorded, nodes, rootNames, kinds, committer, space, rootRoom }
   const attributesOf = (node: FileNode): Attributes => attributes.of(node)
   const files = new Files({ ...shared, contents, nodeLocks, attributesOf })
   const extended = new BagAttributes({
@@ -178,20 +181,25 @@ function makeSpace(deps: DriveDeps, { account }: DriveSettings): Space {
   return space
 }
 
-function makeKinds(deps: DriveDeps, entries: Entries): Kinds {
-  const kinds = new Kinds({
+function makeKinds(deps: DriveDeps): Kinds {
+  const { listing } = deps
+  return new Kinds({
     ...deps,
-    records: () => entries.records(),
+    records: () => listing.current()?.records ?? [],
     // Only a name with `.zip` changes with its kind.
     onFolder: ({ bagId, name }) => {
-      if (isZipName(name)) deps.listing.reindex(bagId)
+      if (isZipName(name)) listing.reindex(bagId)
     },
   })
-  // The records of folders that were stored here tell how the service names all.
-  entries.onFresh(({ index }) => {
-    kinds.learnNames(findFolderNames(index, deps.outbox.intents()))
+}
+
+/** The records of folders that were stored here tell how the service names all. */
+function learnFolderNames(
+  deps: Pick<DriveDeps, 'outbox'> & Pick<DriveParts, 'entries' | 'kinds'>,
+): void {
+  deps.entries.onFresh(({ index }) => {
+    deps.kinds.learnNames(findFolderNames(index, deps.outbox.intents()))
   })
-  return kinds
 }
 
 function reindexer({ listing }: DriveDeps): (bagId: BagId) => void {

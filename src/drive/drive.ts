@@ -4,10 +4,10 @@ import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ExtendedAttributes } from './extended-attributes.ts'
-import { Homes, type DriveIds, type MadeUp } from './homes.ts'
+import { Homes, type MadeUp } from './homes.ts'
 import type { Explanation } from './explanation.ts'
 import type { PinReport } from './pins.ts'
-import { ROOT } from './tree/nodes.ts'
+import type { Nodes } from './tree/nodes.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
 import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
@@ -15,7 +15,6 @@ import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
 import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
-export type { DriveIds } from './homes.ts'
 
 /** The set-group-ID bit. */
 const S_ISGID = 0o2000
@@ -42,12 +41,12 @@ export class Drive {
   }
 
   /** Shows a made-up directory under a hidden name of the root. */
-  attach(name: string, make: (ids: DriveIds) => MadeUp): void {
+  attach(name: string, make: (nodes: Nodes) => MadeUp): void {
     this.#homes.attach(name, make)
   }
 
   /** Shows a made-up file under a name of the root that no listing has, until something has that name. */
-  standIn(name: string, make: (ids: DriveIds) => MadeUp): void {
+  standIn(name: string, make: (nodes: Nodes) => MadeUp): void {
     this.#homes.standIn(name, make)
   }
 
@@ -63,25 +62,23 @@ export class Drive {
 
   /** See `onParting`. */
   parted(id: NodeId): void {
-    const node = this.#parts.nodes.get(id)
+    const node = this.#parts.nodes.inRoot(id)
     if (node !== undefined) this.#parts.entries.part(node)
   }
 
   /** False when a node is gone, whatever had its name. */
   knows(id: NodeId): boolean {
-    return this.#homes.knows(id)
+    return this.#parts.nodes.get(id) !== undefined
   }
 
   /** Path from the root, without a slash before it; undefined for a node that has none, or that the drive makes up. */
   pathOf(id: NodeId): string | undefined {
-    if (id === ROOT) return ''
-    const { nodes, openFolders } = this.#parts
-    return nodes.get(id)?.name ?? openFolders.pathOf(id)
+    return this.#parts.nodes.get(id)?.path
   }
 
   /** True while a program has this file of the root open. */
   isOpen(id: NodeId): boolean {
-    return (this.#parts.nodes.get(id)?.handles.size ?? 0) > 0
+    return (this.#parts.nodes.inRoot(id)?.handles.size ?? 0) > 0
   }
 
   /** What carries the changes to the service. */
@@ -120,8 +117,7 @@ export class Drive {
 
   /** When the size of a node last changed other than by writing here, in ms; 0 for never. */
   sizeChangedAtMs(node: NodeId): number {
-    const { root, folders } = this.#parts
-    return Math.max(root.sizeChangedAtMs(node), folders.sizeChangedAtMs(node))
+    return this.#parts.nodes.get(node)?.sizeChangedAtMs ?? 0
   }
 
   /**

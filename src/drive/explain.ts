@@ -117,7 +117,7 @@ export class Explainer {
   }
 
   async #ofNode(names: readonly string[], id: NodeId): Promise<Explanation> {
-    const node = this.#deps.nodes.get(id)
+    const node = this.#deps.nodes.inRoot(id)
     if (node !== undefined) return this.#ofRoot(names.join('/'), node)
     return this.#ofItem(names, await this.#deps.openFolders.placeOf(id))
   }

@@ -1,6 +1,5 @@
 import { DriveError } from '../domain/errors.ts'
 import type { NodeId } from '../domain/ids.ts'
-import type { OpenFolders } from './folders/open-folders.ts'
 import type { Attributes } from './tree/attributes.ts'
 import { ROOT, type FileNode, type Nodes } from './tree/nodes.ts'
 
@@ -14,11 +13,11 @@ export interface Walk {
 export async function findTop(
   names: readonly string[],
   walk: Walk,
-  deps: { readonly nodes: Nodes; readonly openFolders: Pick<OpenFolders, 'topOf'> },
+  nodes: Nodes,
 ): Promise<FileNode> {
   let at = ROOT
   for (const name of names) at = (await walk.lookup(at, name)).node
-  const top = deps.nodes.get(deps.openFolders.topOf(at) ?? at)
+  const top = nodes.get(at)?.top
   if (top !== undefined) return top
   throw new DriveError('usage', `The drive makes up ${names.join('/')}: there is nothing to fetch.`)
 }

@@ -7,14 +7,8 @@ import type { Attributes } from './tree/attributes.ts'
 import type { Home } from './tree/home.ts'
 import { ROOT, type Nodes } from './tree/nodes.ts'
 
-/** Where a made-up directory gets its ids. */
-export interface DriveIds {
-  nextNode(): NodeId
-}
-
-/** What the drive makes up: the node `top` of a home of its own, and what is below it. */
-export interface MadeUp {
-  readonly home: Home
+/** A home of what the drive makes up: the node `top`, and what is below it. */
+export interface MadeUp extends Home {
   readonly top: NodeId
 }
 
@@ -24,11 +18,10 @@ interface HomesDeps {
   readonly folders: FolderHome
 }
 
-/** The homes of all nodes: which one keeps a node, and what the drive makes up in its root beside the account. */
+/** Leads to the home of a node, and has what the drive makes up in its root beside the account. */
 export class Homes {
   readonly #deps: HomesDeps
   readonly #settings: Pick<DriveSettings, 'readOnly'>
-  readonly #all: Home[]
   /** Directories that the drive makes up in its root, hidden from its listing. */
   readonly #hidden = new Map<string, MadeUp>()
   /** Files that the drive makes up in its root where the account has none of that name. */
@@ -37,36 +30,23 @@ export class Homes {
   constructor(deps: HomesDeps, settings: Pick<DriveSettings, 'readOnly'>) {
     this.#deps = deps
     this.#settings = settings
-    this.#all = [deps.folders, deps.root]
   }
 
   /** Shows a made-up directory under a hidden name of the root. */
-  attach(name: string, make: (ids: DriveIds) => MadeUp): void {
-    this.#hidden.set(name, this.#made(make))
+  attach(name: string, make: (nodes: Nodes) => MadeUp): void {
+    this.#hidden.set(name, make(this.#deps.nodes))
   }
 
   /** Shows a made-up file under a name of the root that no listing has, until something has that name. */
-  standIn(name: string, make: (ids: DriveIds) => MadeUp): void {
-    this.#standIns.set(name, this.#made(make))
-  }
-
-  #made(make: (ids: DriveIds) => MadeUp): MadeUp {
-    const { nodes } = this.#deps
-    const made = make({ nextNode: () => nodes.allocate() })
-    this.#all.unshift(made.home)
-    return made
-  }
-
-  /** False when a node is gone, whatever had its name. */
-  knows(node: NodeId): boolean {
-    return this.#all.some((home) => home.owns(node))
+  standIn(name: string, make: (nodes: Nodes) => MadeUp): void {
+    this.#standIns.set(name, make(this.#deps.nodes))
   }
 
   /** The home that keeps a node. Throws `not-found` when the node is gone. */
   at(node: NodeId): Home {
-    const owner = this.#all.find((home) => home.owns(node))
-    if (owner === undefined) throw new DriveError('not-found', 'This file is gone.')
-    return owner
+    const home = this.#deps.nodes.get(node)?.home
+    if (home === undefined) throw new DriveError('not-found', 'This file is gone.')
+    return typeof home === 'string' ? this.#deps[home] : home
   }
 
   /** As `at`, for a change. Throws `read-only` on a drive that takes none. */
@@ -91,14 +71,13 @@ export class Homes {
 
   /** True for what the account stores: not the root itself, nor what the drive makes up. */
   isStored(node: NodeId): boolean {
-    const home = this.at(node)
-    return node !== ROOT && (home === this.#deps.root || home === this.#deps.folders)
+    return this.#deps.nodes.get(node)?.top !== undefined
   }
 
   /** Rejects `not-found` when nothing in the directory has this name. */
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const hidden = parent === ROOT ? this.#hidden.get(name) : undefined
-    if (hidden !== undefined) return hidden.home.getAttributes(hidden.top)
+    if (hidden !== undefined) return hidden.getAttributes(hidden.top)
     const found = (await this.directory(parent)).lookup(parent, name)
     const standIn = parent === ROOT ? this.#standIns.get(name) : undefined
     return standIn === undefined ? found : orStandIn(found, standIn)
@@ -112,11 +91,11 @@ export class Homes {
 }
 
 /** What is there, else what stands in for it. */
-async function orStandIn(found: Promise<Attributes>, { home, top }: MadeUp): Promise<Attributes> {
+async function orStandIn(found: Promise<Attributes>, standIn: MadeUp): Promise<Attributes> {
   try {
     return await found
   } catch (error) {
-    if (isDriveError(error, 'not-found')) return home.getAttributes(top)
+    if (isDriveError(error, 'not-found')) return standIn.getAttributes(standIn.top)
     throw error
   }
 }

@@ -11,16 +11,16 @@ import type { Outbox } from '../outbox/outbox.ts'
 import type { Pin, PinsStore } from '../state/pins-store.ts'
 import type { FetchAhead } from './fetch-ahead.ts'
 import { findTop, type Walk } from './find-top.ts'
-import type { OpenFolders } from './folders/open-folders.ts'
 import type { Contents } from './root/contents.ts'
 import type { Entries } from './root/entries.ts'
 import type { DriveSettings } from './settings.ts'
 import type { Nodes } from './tree/nodes.ts'
+import type { RootNames } from './root/root-names.ts'
 
 interface PinsDeps {
   readonly pinned: PinsStore
   readonly nodes: Nodes
-  readonly openFolders: Pick<OpenFolders, 'topOf'>
+  readonly rootNames: RootNames
   readonly entries: Entries
   readonly contents: Contents
   readonly fetchAhead: FetchAhead
@@ -119,7 +119,7 @@ export class Pins {
         hint: 'Pin the files and folders in it, or fetch all of it once: bagfs warmup.',
       })
     }
-    const { name } = await findTop(names, walk, this.#deps)
+    const { name } = await findTop(names, walk, this.#deps.nodes)
     if (name === undefined) throw new DriveError('not-found', 'This file is gone.')
     await this.#deps.pinned.add(name)
     await this.#lookNow()
@@ -240,7 +240,7 @@ export class Pins {
   }
 
   #isBeingWritten(name: string): boolean {
-    return this.#deps.nodes.named(name)?.hasUnpromised === true
+    return this.#deps.rootNames.named(name)?.hasUnpromised === true
   }
 
   /** Bags that are pinned and not here, with their sizes in bytes, in the order in which they were pinned. */

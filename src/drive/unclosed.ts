@@ -6,10 +6,10 @@ import { pathOfItem, type FileItem } from './folders/items.ts'
 import { unclosedOf } from './folders/packing.ts'
 import type { Committer } from './root/commit.ts'
 import type { Handles } from './tree/handles.ts'
-import type { Nodes } from './tree/nodes.ts'
+import type { RootNames } from './root/root-names.ts'
 
 interface UnclosedDeps {
-  readonly nodes: Nodes
+  readonly rootNames: RootNames
   readonly handles: Handles
   readonly committer: Committer
   readonly openFolders: OpenFolders
@@ -79,8 +79,8 @@ export class Unclosed {
   }
 
   *#inRoot(): Iterable<UnpromisedFile> {
-    const { nodes, committer } = this.#deps
-    for (const node of nodes.all()) {
+    const { rootNames, committer } = this.#deps
+    for (const node of rootNames.all()) {
       const { name, hasUnpromised, handles } = node
       if (!hasUnpromised || name === undefined) continue
       const isBeingWritten = [...handles].some(({ writable }) => writable)

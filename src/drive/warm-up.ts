@@ -4,7 +4,6 @@ import type { BagId } from '../domain/ids.ts'
 import type { Entry } from '../namespace/entry.ts'
 import { AT_ONCE, type FetchAhead } from './fetch-ahead.ts'
 import { findTop, type Walk } from './find-top.ts'
-import type { OpenFolders } from './folders/open-folders.ts'
 import type { Pins } from './pins.ts'
 import type { Contents } from './root/contents.ts'
 import type { Entries } from './root/entries.ts'
@@ -14,7 +13,6 @@ interface WarmUpDeps {
   readonly nodes: Nodes
   readonly entries: Entries
   readonly contents: Contents
-  readonly openFolders: Pick<OpenFolders, 'topOf'>
   readonly cache: BagCache
   readonly fetchAhead: FetchAhead
   readonly pins: Pick<Pins, 'bytesBeside'>
@@ -132,7 +130,7 @@ export class WarmUp {
       await entries.fresh()
       return toBags([...entries.tree().entries()], contents)
     }
-    const { entry } = await findTop(names, walk, this.#deps)
+    const { entry } = await findTop(names, walk, this.#deps.nodes)
     return entry === undefined ? [] : toBags([entry], contents)
   }
 

@@ -67,10 +67,7 @@ export function attachVirtualDirectories(
     json: () => `${toPrintableJson(status())}\n`,
   }
   const attach = (name: string, directory: VirtualDirectory): void => {
-    drive.attach(name, (ids) => {
-      const home = new VirtualHome({ ids, clock }, directory)
-      return { home, top: home.top }
-    })
+    drive.attach(name, (nodes) => new VirtualHome({ nodes, clock }, directory))
   }
   const trash = new TrashDirectory({ trash: deps.trash, rootTrash: drive.trash })
   attach('.bagfs', controlDirectory({ ...deps, contents, status: texts, trash }))
@@ -83,10 +80,10 @@ export function attachVolumeInfo(
   { drive, clock }: Pick<VirtualDirectoriesDeps, 'drive' | 'clock'>,
   name: string | undefined,
 ): void {
-  drive.standIn(VOLUME_INFO, (ids) => {
-    const home = new VirtualHome({ ids, clock }, volumeInfo(name, clock.now()))
-    return { home, top: home.top }
-  })
+  drive.standIn(
+    VOLUME_INFO,
+    (nodes) => new VirtualHome({ nodes, clock }, volumeInfo(name, clock.now())),
+  )
 }
 
 /** People will `cat` this to a terminal, and names may hold anything. */

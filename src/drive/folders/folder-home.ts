@@ -53,10 +53,6 @@ export class FolderHome implements Home, InsideOfFolders {
     this.#settings = settings
   }
 
-  owns(node: NodeId): boolean {
-    return this.#deps.folders.owns(node)
-  }
-
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const { open, item } = await this.#deps.folders.directory(parent)
     const child = (await open.folder.children(item)).get(name)
@@ -82,14 +78,6 @@ export class FolderHome implements Home, InsideOfFolders {
     const opened = this.#deps.folders.opened(node)?.folder.top
     if (opened === undefined) return attributes
     return { ...attributes, ...laterTimes(attributes, opened), links: linksOf(opened) }
-  }
-
-  /** When another version of its folder last changed the size that a file may have, in ms; 0 for never. */
-  sizeChangedAtMs(node: NodeId): number {
-    const place = this.#deps.folders.placeNow(node)
-    if (place === undefined) return 0
-    const { open, item } = place
-    return Math.max(open.replacedAtMs, (item.type === 'file' ? item.sizeChangedAtMs : 0) ?? 0)
   }
 
   /** Takes up what another machine made of the folder that a directory is in, or that it is. */

@@ -13,7 +13,7 @@ import type { StepListener } from '../../outbox/steps.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Entries } from '../root/entries.ts'
 import type { Kinds } from '../root/kinds.ts'
-import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { DriveNode, FileNode, Nodes } from '../tree/nodes.ts'
 import type { Puts } from '../root/puts.ts'
 import type { RootAttributes } from '../root/root-attributes.ts'
 import type { DriveSettings } from '../settings.ts'
@@ -44,10 +44,42 @@ interface OpenFoldersDeps extends SalvageDeps {
 /** About a million and a half of files. */
 const MAX_TREE_BYTES = 512 * 1024 * 1024
 
-/** Something inside a folder. */
+/** Something in an open folder, or its top. */
 export interface Place<Kind extends Item = Item> {
   readonly open: OpenFolder
   readonly item: Kind
+}
+
+/** Something inside of a folder, as the drive finds it by its id. */
+class ItemNode implements Place, DriveNode {
+  readonly open: OpenFolder
+  readonly item: Item
+
+  constructor(open: OpenFolder, item: Item) {
+    this.open = open
+    this.item = item
+  }
+
+  get home(): 'folders' {
+    return 'folders'
+  }
+
+  get top(): FileNode {
+    return this.open.folder.node
+  }
+
+  get path(): string | undefined {
+    const { name } = this.top
+    if (name === undefined) return undefined
+    const inside = pathOfItem(this.item, this.open.folder.top)
+    return inside === undefined ? undefined : `${name}/${inside}`
+  }
+
+  /** Another version of its folder may have changed the size of any file. */
+  get sizeChangedAtMs(): number {
+    const { open, item } = this
+    return Math.max(open.replacedAtMs, (item.type === 'file' ? item.sizeChangedAtMs : 0) ?? 0)
+  }
 }
 
 /** The folders that programs looked into, and what is in them, by id. */
@@ -56,9 +88,6 @@ export class OpenFolders {
   readonly #settings: DriveSettings
   /** By the node of their top; `detach` removes. */
   readonly #open = new Map<NodeId, OpenFolder>()
-  /** Items by id. A folder takes its items out when it lets go of them; what is open without a name is in none. */
-  readonly #items = new Map<NodeId, Place>()
-
   readonly #turns = new KeyedLock<Folder>()
 
   constructor(deps: OpenFoldersDeps, settings: DriveSettings) {
@@ -66,15 +95,10 @@ export class OpenFolders {
     this.#settings = settings
   }
 
-  /** True for a folder of the root and for everything inside of one. */
-  owns(node: NodeId): boolean {
-    return this.#items.has(node) || this.topNode(node) !== undefined
-  }
-
   /** The node of a folder of the root; undefined for all others. */
   topNode(id: NodeId): FileNode | undefined {
-    const node = this.#deps.nodes.get(id)
-    return node !== undefined && this.#deps.kinds.isFolder(node.entry) ? node : undefined
+    const node = this.#deps.nodes.inRoot(id)
+    return node?.isFolder === true ? node : undefined
   }
 
   /** A folder that is open already. */
@@ -96,15 +120,20 @@ export class OpenFolders {
     }
     known?.folder.setOpenFilesAside()
     known?.close()
+    const { nodes } = this.#deps
     const open = new OpenFolder(
       {
         ...this.#deps,
         turns: this.#turns,
         limits: { maxTreeBytes: MAX_TREE_BYTES },
         localParts: this.#deps.localParts,
-        nextNode: () => this.#deps.nodes.allocate(),
-        register: (item) => this.#items.set(item.id, { item, open }),
-        unregister: (item) => this.#items.delete(item.id),
+        nextNode: () => nodes.nextId(),
+        register: (item) => {
+          nodes.add(item.id, new ItemNode(open, item))
+        },
+        unregister: (item) => {
+          nodes.delete(item.id)
+        },
         begin: (at, shown, base, id) => this.#begin(at, shown, base, id),
       },
       {
@@ -153,9 +182,14 @@ export class OpenFolders {
     return { open, item: open.folder.top }
   }
 
+  #item(id: NodeId): ItemNode | undefined {
+    const node = this.#deps.nodes.get(id)
+    return node instanceof ItemNode ? node : undefined
+  }
+
   /** Undefined for what is in a version that is to give way. */
   #itemNow(id: NodeId): Place | undefined {
-    const place = this.#items.get(id)
+    const place = this.#item(id)
     if (place === undefined) return undefined
     const { node } = place.open.folder
     if (node.name !== undefined) this.#deps.entries.resolve(node.name)
@@ -170,7 +204,7 @@ export class OpenFolders {
       const open = await this.folderOf(top)
       return { open, item: open.folder.top }
     }
-    const place = this.#items.get(id)
+    const place = this.#item(id)
     if (place === undefined) throw new DriveError('not-found', 'This file is gone.')
     return place
   }
@@ -197,7 +231,7 @@ export class OpenFolders {
    */
   async follow(id: NodeId): Promise<void> {
     const { entries, nodes, kinds } = this.#deps
-    const top = this.#items.get(id)?.open.folder.node ?? nodes.get(id)
+    const top = nodes.get(id)?.top
     if (top?.name === undefined || top.isAside) return
     await entries.fresh()
     entries.resolve(top.name)
@@ -211,20 +245,6 @@ export class OpenFolders {
     if (item.type === 'directory') throw new DriveError('is-a-directory', 'This is a directory.')
     if (item.type !== 'file') throw new DriveError('invalid', 'This is no file.')
     return { open, item }
-  }
-
-  /** The node of the folder that something is in, or that it is; undefined for all others. */
-  topOf(id: NodeId): NodeId | undefined {
-    return this.#items.get(id)?.open.folder.node.id ?? this.topNode(id)?.id
-  }
-
-  /** Path from the root of the drive of what is inside a folder; undefined for all others. */
-  pathOf(id: NodeId): string | undefined {
-    const place = this.#items.get(id)
-    const name = place?.open.folder.node.name
-    if (place === undefined || name === undefined) return undefined
-    const inside = pathOfItem(place.item, place.open.folder.top)
-    return inside === undefined ? undefined : `${name}/${inside}`
   }
 
   /** Runs a task while nothing else changes these folders. */

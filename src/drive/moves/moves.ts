@@ -15,7 +15,7 @@ import type { OpenFolder } from '../folders/open-folder.ts'
 import type { Place } from '../folders/open-folders.ts'
 import type { Handles } from '../tree/handles.ts'
 import type { Home } from '../tree/home.ts'
-import { ROOT, type FileNode } from '../tree/nodes.ts'
+import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { RootNodes } from '../root/root-nodes.ts'
 import { RootOpenFile } from '../root/root-open-file.ts'
 import { ItemSource } from './folder-source.ts'
@@ -30,6 +30,7 @@ interface MovesDeps extends RootSourceDeps, ToRootDeps {
   readonly root: Home
   readonly rootNodes: RootNodes
   readonly outbox: Outbox
+  readonly nodes: Nodes
   readonly handles: Handles
   readonly log: Logger
   readonly onStep?: StepListener
@@ -57,7 +58,9 @@ export class Moves {
 
   /** The node of a folder, or the root; undefined for what is neither. */
   #folderOf(id: NodeId): NodeId | undefined {
-    return id === ROOT ? ROOT : this.#deps.openFolders.topOf(id)
+    if (id === ROOT) return ROOT
+    const node = this.#deps.nodes.get(id)
+    return node?.home === 'folders' ? node.top?.id : undefined
   }
 
   async rename(parent: NodeId, name: string, newParent: NodeId, newName: string): Promise<void> {
@@ -178,8 +181,8 @@ export class Moves {
     newParent: NodeId,
     newName: string,
   ): Promise<void> {
-    const { folders, root, handles: open, openFolders, log } = this.#deps
-    const at = (id: NodeId) => (openFolders.owns(id) ? folders : root)
+    const { folders, root, handles: open, nodes, log } = this.#deps
+    const at = (id: NodeId) => (nodes.get(id)?.home === 'folders' ? folders : root)
     for (const { id, path, mode } of handles) {
       try {
         let { node } = await at(newParent).lookup(newParent, newName)

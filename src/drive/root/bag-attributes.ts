@@ -78,7 +78,7 @@ export class BagAttributes {
   }
 
   #kindOf(node: FileNode): string {
-    return this.#deps.kinds.isFolder(node.entry) ? 'folder' : 'file'
+    return node.isFolder ? 'folder' : 'file'
   }
 
   /** One plain phrase: stored, being written, held, local only, waiting, uploading, failed. */

@@ -13,12 +13,13 @@ import type { Outbox } from '../../outbox/outbox.ts'
 import { changeOfItsOwn, isDone } from '../../intents/rules.ts'
 import { forgetInOrder } from '../../intents/forget-in-order.ts'
 import type { MissingBags } from './missing-bags.ts'
-import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { RootNames } from './root-names.ts'
 
 interface EntriesDeps {
   readonly listing: Listing
   readonly outbox: Outbox
-  readonly nodes: Nodes
+  readonly rootNames: RootNames
   readonly missing: Pick<MissingBags, 'look'>
   readonly clock: Clock
   readonly log: Logger
@@ -174,15 +175,15 @@ export class Entries {
 
   /** The node of a typed name, or undefined when nothing has this name. */
   resolve(typed: string): FileNode | undefined {
-    const { nodes } = this.#deps
-    const draft = nodes.named(typed) ?? nodes.named(encodeName(typed))
+    const { rootNames } = this.#deps
+    const draft = rootNames.named(typed) ?? rootNames.named(encodeName(typed))
     if (draft?.hasUnpromised === true) return draft
     const entry = this.tree().resolve(typed)
     if (entry === undefined) {
       // A node without an entry is being created right now.
       if (draft?.entry === undefined) return undefined
       if (!this.#mayPart(draft)) return draft
-      nodes.standAside(draft)
+      rootNames.standAside(draft)
       return undefined
     }
     return this.#nodeOf(entry)
@@ -198,7 +199,7 @@ export class Entries {
   /** Shown names of the root; a file that is being written hides the entry of its name. */
   *listed(): Iterable<{ readonly name: string; readonly entry?: Entry }> {
     const drafts = new Set<string>()
-    for (const node of this.#deps.nodes.namedAll()) {
+    for (const node of this.#deps.rootNames.namedAll()) {
       if (node.hasUnpromised && node.name !== undefined) drafts.add(node.name)
     }
     for (const entry of this.tree().entries()) {
@@ -209,9 +210,9 @@ export class Entries {
 
   /** The node of an entry. An open file never becomes another version: that gets a node of its own. */
   #nodeOf(entry: Entry): FileNode {
-    const { nodes, outbox, clock } = this.#deps
-    const aside = nodes.findAside((node) => isVersionOf(node, entry, outbox))
-    const known = nodes.named(entry.shown)
+    const { rootNames, outbox, clock } = this.#deps
+    const aside = rootNames.findAside((node) => isVersionOf(node, entry, outbox))
+    const known = rootNames.named(entry.shown)
     const isSame = known?.handles.size === 0 || (known && isVersionOf(known, entry, outbox))
     if (aside === undefined && known !== undefined && isSame === true) {
       this.#update(known, entry)
@@ -219,10 +220,10 @@ export class Entries {
     }
     if (known !== undefined) {
       if (!this.#mayPart(known)) return known
-      nodes.standAside(known)
+      rootNames.standAside(known)
     }
-    if (aside !== undefined) nodes.takeName(aside, entry.shown)
-    const node = aside ?? nodes.add(entry.shown, serviceNameOf(entry))
+    if (aside !== undefined) rootNames.takeName(aside, entry.shown)
+    const node = aside ?? rootNames.add(entry.shown, serviceNameOf(entry))
     // For the kernel it is the same file as before.
     if (known !== undefined) node.sizeChangedAtMs = clock.now()
     this.#update(node, entry)
@@ -260,7 +261,7 @@ export class Entries {
 
   /** Open files learn which bags they have become, while the intents that tell it are still there. */
   #followOpenFiles(): void {
-    for (const { name, handles } of [...this.#deps.nodes.namedAll()]) {
+    for (const { name, handles } of [...this.#deps.rootNames.namedAll()]) {
       if (name !== undefined && handles.size > 0) this.resolve(name)
     }
   }
@@ -268,7 +269,7 @@ export class Entries {
   /** Intents that a file which is being written, or may be, will supersede. */
   #basesOfDrafts(): ReadonlySet<IntentId> {
     const ids = new Set<IntentId>()
-    for (const { staged, entry, isAside } of this.#deps.nodes.all()) {
+    for (const { staged, entry, isAside } of this.#deps.rootNames.all()) {
       for (const id of staged?.base.supersedes ?? []) ids.add(id)
       if (isAside && entry?.kind === 'pending') ids.add(entry.intent.id)
     }

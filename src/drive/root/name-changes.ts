@@ -26,7 +26,8 @@ import type { Committer } from './commit.ts'
 import { baseOf } from './contents.ts'
 import type { Entries } from './entries.ts'
 import type { Kinds } from './kinds.ts'
-import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { RootNames } from './root-names.ts'
 import type { MadeAttributes } from '../tree/home.ts'
 import type { NewContent, Puts } from './puts.ts'
 import { classifyName } from './save-steps.ts'
@@ -39,7 +40,7 @@ interface NameChangesDeps {
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly entries: Entries
-  readonly nodes: Nodes
+  readonly rootNames: RootNames
   readonly committer: Committer
   readonly puts: Puts
   readonly kinds: Pick<Kinds, 'isFolder' | 'isLearned'>
@@ -77,7 +78,7 @@ export class NameChanges {
     const name = this.#recordName(node)
     const shown = node.name
     this.refuseShared(node)
-    this.#deps.nodes.unlink(node)
+    this.#deps.rootNames.unlink(node)
     const intent = await this.#recordDelete(name, base, options)
     if (shown !== undefined) this.#deps.pinned.removed(shown)
     return intent
@@ -158,18 +159,18 @@ export class NameChanges {
 
   /** Gives a node another name, taking the place of what has it. Answers the intent to wait for, if any. */
   async rename(node: FileNode, to: string): Promise<PutIntent | undefined> {
-    const { entries, nodes } = this.#deps
+    const { entries, rootNames } = this.#deps
     const target = entries.resolve(to)
     if (target === node) return undefined
     this.refuseShared(node)
-    const isFolder = this.#deps.kinds.isFolder(node.entry)
+    const { isFolder } = node
     const { shown, serviceName, replaced } = this.#placeOf(target, to, { isFolder })
     if (isNode(node)) return this.#renameNode(node, target, { shown, serviceName })
     if (node.hasUnpromised) return this.#renameDraft(node, { shown, serviceName, replaced })
     const { entry } = node
     if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
     const intent = await this.#recordRename(entry, serviceName, replaced)
-    nodes.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
+    rootNames.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
     entries.resolve(shown)
     return intent
   }
@@ -192,12 +193,12 @@ export class NameChanges {
 
   /** Puts new content under a name, in the place of what has it; a folder goes on to collect changes. */
   async putNew(to: string, what: NewContent, id: IntentId): Promise<PutIntent> {
-    const { entries, nodes } = this.#deps
+    const { entries, rootNames } = this.#deps
     const target = entries.resolve(to)
     const isFolder = what.isFolder === true
     const { serviceName, replaced } = this.#placeOf(target, to, { isFolder })
     const intent = await this.#deps.puts.add(serviceName, replaced, what, id)
-    if (target !== undefined) nodes.unlink(target)
+    if (target !== undefined) rootNames.unlink(target)
     entries.resolve(to)
     return intent
   }
@@ -259,7 +260,7 @@ export class NameChanges {
     const { kinds, folders } = this.#deps
     const { entry, hasUnpromised } = node
     const isKnown = hasUnpromised || kinds.isLearned(entry)
-    if (!isKnown || (!hasUnpromised && kinds.isFolder(entry)) !== isFolder)
+    if (!isKnown || (!hasUnpromised && node.isFolder) !== isFolder)
       throw new DriveError('stale', 'The name leads to something else now.')
     if (isFolder) folders.refuseFullNow(node)
   }
@@ -290,13 +291,13 @@ export class NameChanges {
     target: FileNode | undefined,
     { shown, serviceName }: { readonly shown: string; readonly serviceName: string },
   ): Promise<undefined> {
-    const { puts, nodes, entries, uploader } = this.#deps
+    const { puts, rootNames, entries, uploader } = this.#deps
     if (node.entry?.kind !== 'pending') throw new DriveError('not-found', 'This file is gone.')
     if (target !== undefined) await this.unlink(target, { mayBeReplaced: false })
     const change = (put: PutIntent, base: Replaced): PutIntent =>
       renamed(put, serviceName, { phase: 'local' }, base)
     await puts.move(node.entry.intent.id, serviceName, NOTHING, change, { durable: true })
-    nodes.rename(node, shown, serviceName)
+    rootNames.rename(node, shown, serviceName)
     entries.resolve(shown)
     uploader.kick()
   }
@@ -310,7 +311,7 @@ export class NameChanges {
     if (staged === undefined) return undefined
     const hadBase = staged.base.replaces.length + staged.base.supersedes.length > 0
     staged.base = joined(staged.base, to.replaced)
-    this.#deps.nodes.rename(node, to.shown, to.serviceName)
+    this.#deps.rootNames.rename(node, to.shown, to.serviceName)
     return hadBase ? this.#deps.committer.commit(node) : undefined
   }
 

@@ -5,7 +5,8 @@ import type { PutIntent } from '../../intents/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { PinsStore } from '../../state/pins-store.ts'
-import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { RootNames } from './root-names.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
 import type { Kinds } from './kinds.ts'
@@ -16,7 +17,7 @@ import { classifyName, refuseTrash } from './save-steps.ts'
 import { settleChange, settleRenamed } from './settle.ts'
 
 interface RenamesDeps {
-  readonly nodes: Nodes
+  readonly rootNames: RootNames
   readonly names: KeyedLock<'names'>
   readonly rootNodes: RootNodes
   readonly rootRoom: RootRoom
@@ -57,12 +58,12 @@ export class Renames {
 
   /** Resolves when the change is as safe as the mode promises. In mode through, one that fails is taken back. */
   async rename(name: string, newName: string): Promise<void> {
-    const { entries, names, changes, folders, kinds } = this.#deps
+    const { entries, names, changes, folders } = this.#deps
     refuseTrash(newName)
     const node = await this.#changeable(name, newName)
     entries.resolve(name)
     const target = entries.resolve(newName)
-    const isFolder = kinds.isFolder(node.entry)
+    const { isFolder } = node
     if (target !== node) {
       await this.#deps.rootNodes.checkReplacement(target, isFolder)
       await this.#deps.rootRoom.check(node, changes.bytesSentAgain(node, newName))
@@ -156,10 +157,10 @@ export class Renames {
     node: FileNode,
     { name, serviceName, entry }: Pick<FileNode, 'name' | 'serviceName' | 'entry'>,
   ): void {
-    const { nodes, entries } = this.#deps
-    if (name === undefined || nodes.named(name) !== undefined) return
+    const { rootNames, entries } = this.#deps
+    if (name === undefined || rootNames.named(name) !== undefined) return
     if (this.#deps.kinds.isFolder(entry)) this.#deps.folders.renamed(node.serviceName, serviceName)
-    nodes.rename(node, name, serviceName)
+    rootNames.rename(node, name, serviceName)
     node.entry = entry
     entries.resolve(name)
   }

@@ -53,7 +53,7 @@ export class RootAttributes {
 
   of(node: FileNode): Attributes {
     const { staged, entry } = node
-    const isFolder = this.#deps.kinds.isFolder(entry)
+    const { isFolder } = node
     const size = isFolder ? 0 : (staged?.size ?? this.#tellSize(node))
     const special = entry?.kind === 'pending' ? entry.intent.special : undefined
     const kind = special?.kind ?? (isFolder ? 'directory' : 'file')

@@ -16,6 +16,7 @@ import type { NameChanges } from './name-changes.ts'
 import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { OpenFile } from '../tree/open-file.ts'
 import type { Renames } from './renames.ts'
+import type { RootNames } from './root-names.ts'
 import type { RootNodes } from './root-nodes.ts'
 import { refuseTrash } from './save-steps.ts'
 import { settleChange } from './settle.ts'
@@ -36,6 +37,7 @@ export interface InsideOfFolders {
 
 interface RootDeps {
   readonly nodes: Nodes
+  readonly rootNames: RootNames
   readonly names: KeyedLock<'names'>
   readonly rootNodes: RootNodes
   readonly rootRoom: RootRoom
@@ -66,10 +68,6 @@ export class RootHome implements Home {
     this.#settings = settings
   }
 
-  owns(node: NodeId): boolean {
-    return node === ROOT || this.#deps.nodes.get(node) !== undefined
-  }
-
   /** Rejects `not-found` when nothing in the directory has this name. */
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     this.#refuseNotRoot(parent)
@@ -88,11 +86,6 @@ export class RootHome implements Home {
   async getAttributes(id: NodeId): Promise<Attributes> {
     if (id === ROOT) return Promise.resolve(this.#deps.attributes.root())
     return Promise.resolve(this.#deps.attributes.of(this.#deps.rootNodes.current(id)))
-  }
-
-  /** When the size of a node last changed other than by writing here, in ms; 0 for never. */
-  sizeChangedAtMs(id: NodeId): number {
-    return this.#deps.nodes.get(id)?.sizeChangedAtMs ?? 0
   }
 
   /** chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the bag. */
@@ -143,7 +136,7 @@ export class RootHome implements Home {
       const existing = this.#deps.entries.resolve(name)
       if (existing === undefined) checkTypedName(name)
       else this.#deps.rootNodes.refuseKnownFolder(existing)
-      const node = existing ?? this.#deps.nodes.add(name, name)
+      const node = existing ?? this.#deps.rootNames.add(name, name)
       try {
         const file =
           existing === undefined
@@ -151,7 +144,7 @@ export class RootHome implements Home {
             : await this.#deps.files.open(node, { ...options, writable: true, truncate: false })
         return { attributes: this.#deps.attributes.of(node), file }
       } catch (error) {
-        if (existing === undefined) this.#deps.nodes.unlink(node)
+        if (existing === undefined) this.#deps.rootNames.unlink(node)
         throw error
       }
     })
@@ -272,7 +265,7 @@ export class RootHome implements Home {
   async removeDirectory(parent: NodeId, name: string): Promise<void> {
     this.#refuseNotRoot(parent)
     const node = await this.#deps.rootNodes.find(name)
-    if (!this.#deps.kinds.isFolder(node.entry)) {
+    if (!node.isFolder) {
       throw new DriveError('not-a-directory', 'This is a file.')
     }
     const { changes, folders, names } = this.#deps

@@ -47,7 +47,7 @@ export class RootNodes {
 
   /** A node as its name has it now: a bridge that knows nodes by their ids may not have looked at the name. */
   current(id: NodeId): FileNode {
-    const node = this.#deps.nodes.get(id)
+    const node = this.#deps.nodes.inRoot(id)
     if (node === undefined) throw new DriveError('not-found', 'This file is gone.')
     if (node.name !== undefined && !node.isAside) this.#deps.entries.resolve(node.name)
     return node
@@ -75,15 +75,15 @@ export class RootNodes {
 
   /** As `refuseFolder`, where the caller has learned the kind. */
   refuseKnownFolder(node: FileNode): void {
-    if (!this.#deps.kinds.isFolder(node.entry)) return
+    if (!node.isFolder) return
     throw new DriveError('is-a-directory', 'This is a folder.')
   }
 
   /** A folder may only take the place of an empty folder, a file only that of a file. */
   async checkReplacement(target: FileNode | undefined, isFolder: boolean): Promise<void> {
-    const { kinds, folders } = this.#deps
+    const { folders } = this.#deps
     if (target === undefined) return
-    if (!kinds.isFolder(target.entry)) {
+    if (!target.isFolder) {
       if (isFolder) throw new DriveError('not-a-directory', 'There is a file.')
       return
     }

@@ -7,7 +7,8 @@ import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Space } from '../space/space.ts'
 import type { MadeAttributes } from '../tree/home.ts'
-import type { FileNode, Nodes } from '../tree/nodes.ts'
+import type { FileNode } from '../tree/nodes.ts'
+import type { RootNames } from './root-names.ts'
 import { OpenFile, type OpenMode } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
 import type { StagedFile } from '../tree/staged-file.ts'
@@ -18,7 +19,7 @@ import type { Entries } from './entries.ts'
 export interface RootOpenFileDeps {
   readonly contents: Contents
   readonly entries: Entries
-  readonly nodes: Nodes
+  readonly rootNames: RootNames
   readonly committer: Committer
   readonly outbox: Outbox
   readonly space: Space
@@ -51,7 +52,7 @@ export class RootOpenFile extends OpenFile {
   override uploadedOnClose(): NodeId | undefined {
     const { node } = this
     if (!this.writable || node.staged === undefined || writersOf(node) > 1) return undefined
-    const other = this.#deps.nodes.findAside((aside) => writersOf(aside) > 0)
+    const other = this.#deps.rootNames.findAside((aside) => writersOf(aside) > 0)
     return other === undefined ? node.id : undefined
   }
 
@@ -128,7 +129,7 @@ export class RootOpenFile extends OpenFile {
   /** What no close has promised goes to the outbox when this was the last open file. */
   override async close(): Promise<void> {
     const { node } = this
-    const { committer, nodes } = this.#deps
+    const { committer, rootNames } = this.#deps
     node.handles.delete(this)
     this.#source?.close()
     if (node.handles.size > 0) return
@@ -140,7 +141,7 @@ export class RootOpenFile extends OpenFile {
       }
     } finally {
       this.#letGo()
-      nodes.forgetIfUnused(node)
+      rootNames.forgetIfUnused(node)
     }
   }
 
@@ -153,7 +154,7 @@ export class RootOpenFile extends OpenFile {
     node.staged = undefined
     this.#discard(staged)
     // Half a file takes the place of nothing: the name has what it had before, or goes.
-    if (staged.isHalf && node.entry === undefined) this.#deps.nodes.unlink(node)
+    if (staged.isHalf && node.entry === undefined) this.#deps.rootNames.unlink(node)
   }
 
   #discard(staged: StagedFile): void {

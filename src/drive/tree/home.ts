@@ -29,11 +29,10 @@ export interface Created {
 
 /**
  * Where the names of nodes are kept, and what a change promises there: the root (intents), the inside of a folder
- * (a journal over its bag), or a directory that the drive makes up. Node ids come from one counter, so that each
- * has one home. Every rejection is a DriveError.
+ * (a journal over its bag), or a directory that the drive makes up. `Nodes` tells of
+ * each node which home it has. Every rejection is a DriveError.
  */
 export interface Home {
-  owns(node: NodeId): boolean
   lookup(parent: NodeId, name: string): Promise<Attributes>
   /** As `lookup`, when the answer is at hand; undefined when it is not, or is an error. */
   lookupNow?(parent: NodeId, name: string): Attributes | undefined

@@ -3,22 +3,18 @@ import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Created, OpenOptions, Home } from '../tree/home.ts'
+import type { DriveNode, Nodes } from '../tree/nodes.ts'
 import { KeptContent } from './kept-content.ts'
 import { VirtualOpenFile, readOnly } from './virtual-open-file.ts'
 import type { VirtualDirectory, VirtualEntry, VirtualFile } from './virtual-entry.ts'
 
-/** Where a tree gets its ids: the counter of the drive. */
-export interface Ids {
-  nextNode(): NodeId
-}
-
-interface VirtualDirectoryNode {
+interface VirtualDirectoryNode extends DriveNode {
   readonly id: NodeId
   readonly entry: VirtualDirectory
   readonly children: Map<string, VirtualNode>
 }
 
-interface VirtualFileNode {
+interface VirtualFileNode extends DriveNode {
   readonly id: NodeId
   readonly entry: VirtualFile
   readonly kept: KeptContent
@@ -32,21 +28,16 @@ const FILE_MODE = 0o400
 /** A directory tree, or a file by itself, that the drive makes up: read-only but for what its entries take. */
 export class VirtualHome implements Home {
   readonly top: NodeId
-  readonly #ids: Ids
-  readonly #clock: Clock
   /** A node goes when a look-up no longer finds its entry, or finds no content. */
-  readonly #nodes = new Map<NodeId, VirtualNode>()
+  readonly #nodes: Nodes
+  readonly #clock: Clock
   readonly #startedAtMs: number
 
-  constructor(deps: { readonly ids: Ids; readonly clock: Clock }, top: VirtualEntry) {
-    this.#ids = deps.ids
+  constructor(deps: { readonly nodes: Nodes; readonly clock: Clock }, top: VirtualEntry) {
+    this.#nodes = deps.nodes
     this.#clock = deps.clock
     this.#startedAtMs = deps.clock.now()
     this.top = this.#addNode(top).id
-  }
-
-  owns(node: NodeId): boolean {
-    return this.#nodes.has(node)
   }
 
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
@@ -167,12 +158,14 @@ export class VirtualHome implements Home {
   }
 
   #addNode(entry: VirtualEntry): VirtualNode {
-    const id = this.#ids.nextNode()
+    const id = this.#nodes.nextId()
+    // A program reads the size that it was told, see `KeptContent`.
+    const base = { id, home: this, top: undefined, path: undefined, sizeChangedAtMs: 0 }
     const node: VirtualNode =
       entry.kind === 'directory'
-        ? { id, entry, children: new Map() }
-        : { id, entry, kept: new KeptContent(entry, this.#clock) }
-    this.#nodes.set(id, node)
+        ? { ...base, entry, children: new Map() }
+        : { ...base, entry, kept: new KeptContent(entry, this.#clock) }
+    this.#nodes.add(id, node)
     return node
   }
 
@@ -186,8 +179,12 @@ export class VirtualHome implements Home {
 
   #node(id: NodeId): VirtualNode {
     const node = this.#nodes.get(id)
-    if (node === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (!this.#isOwn(node)) throw new DriveError('not-found', 'This file is gone.')
     return node
+  }
+
+  #isOwn(node: DriveNode | undefined): node is VirtualNode {
+    return node?.home === this
   }
 
   #directory(id: NodeId): VirtualDirectoryNode {

@@ -115,10 +115,9 @@ it('a trace tells both names of a rename, a new length, and what was removed by 
 })
 
 it('a trace tells paths of what the drive makes up', async () => {
-  home.drive.attach('.made-up', (ids) => {
+  home.drive.attach('.made-up', (nodes) => {
     const inner = fixedDirectory(new Map([['inner', fixedDirectory(new Map())]]))
-    const made = new VirtualHome({ ids, clock: systemClock }, inner)
-    return { home: made, top: made.top }
+    return new VirtualHome({ nodes, clock: systemClock }, inner)
   })
   const inner = await lookup('inner', await lookup('.made-up'))
   await kernel.ask('GETATTR', inner, wire.GETATTR_IN.encode({ flags: 0, handle: 0 }))
