@@ -26,6 +26,7 @@ import type { InflatedFiles } from './folders/inflated-files.ts'
 import { OpenFolders } from './folders/open-folders.ts'
 import { Handles } from './tree/handles.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
+import { Jobs } from '../outbox/jobs.ts'
 import { Kinds } from './root/kinds.ts'
 import { LeftOut } from './folders/left-out.ts'
 import { Moves } from './moves/moves.ts'
@@ -102,33 +103,31 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const sizeOf: Contents['sizeOf'] = (entry) => contents.sizeOf(entry)
   const entries = new Entries({ ...given, rootNames, missing, sizeOf }, settings)
   learnFolderNames({ ...given, entries, kinds })
-  const uploader = makeUploader({ given, entries, folders: () => folderUploads }, settings)
-  const deps = { ...given, uploader }
-  const space = makeSpace(deps, settings)
-  const attributes = new RootAttributes({ ...deps, contents, entries, kinds }, settings)
+  const jobs = new Jobs()
+  const space = makeSpace(given, settings)
+  const attributes = new RootAttributes({ ...given, contents, entries, kinds }, settings)
+  const puts = new Puts({ ...given, jobs, entries }, settings)
+  const leftOut = new LeftOut(given)
+  const built = { ...given, jobs, nodes, rootNames, entries, kinds, space, attributes, puts }
+  const openFolders = new OpenFolders({ ...built, missing, leftOut }, settings)
+  const folderUploads = new FolderUploads({ ...given, entries, folders: openFolders })
+  const uploader = makeUploader({ ...given, jobs, entries, folders: folderUploads }, settings)
+  const deps = { ...built, uploader }
   const nodeLocks = new KeyedLock<FileNode>()
-  const puts = new Puts({ ...deps, entries }, settings)
-  const conflicts = new Conflicts({ ...deps, entries })
-  const recorded = { ...deps, entries, puts, conflicts }
+  const conflicts = new Conflicts(deps)
+  const recorded = { ...deps, conflicts }
   const committer = new Committer({ ...recorded, nodeLocks }, settings)
-  const rootRoom = new RootRoom({ ...deps, space })
-  const shared = { ...recorded, nodes, rootNames, kinds, committer, space, rootRoom }
+  const rootRoom = new RootRoom(deps)
+  const shared = { ...recorded, committer, rootRoom }
   const attributesOf = (node: FileNode): Attributes => attributes.of(node)
   const files = new Files({ ...shared, contents, nodeLocks, attributesOf })
-  const extended = new BagAttributes({
-    ...deps,
-    kinds,
-    onKind: reindexer(deps),
-  })
-  const leftOut = new LeftOut(deps)
-  const openFolders = new OpenFolders({ ...shared, attributes, missing, leftOut }, settings)
-  const inFolders = { ...shared, folders: openFolders, attributes, extended }
-  const folders = new FolderHome(inFolders, settings)
-  const folderUploads = new FolderUploads(inFolders)
+  const onKind = reindexer(given)
+  const extended = new BagAttributes({ ...deps, onKind })
+  const folders = new FolderHome({ ...shared, folders: openFolders, extended }, settings)
   const changes = new NameChanges({ ...shared, folders }, settings)
   const names = new KeyedLock<'names'>()
   const rootNodes = new RootNodes({ ...shared, folders }, settings)
-  const inRoot = { ...shared, names, rootNodes, attributes, changes, folders, extended }
+  const inRoot = { ...shared, names, rootNodes, changes, folders, extended }
   const renames = new Renames(inRoot)
   const root = new RootHome({ ...inRoot, files, renames }, settings)
   const parts = { ...inRoot, contents, openFolders, root }
@@ -143,28 +142,14 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   return { ...parts, missing, leftOut, handles, folderUploads, moves, unclosed, ...front }
 }
 
-interface ForUploader {
-  readonly given: DriveDeps
-  readonly entries: Entries
-  /** Folders wait for their uploads, so they are built after the uploader. */
-  readonly folders: () => FolderUploads
-}
-
 function makeUploader(
-  { given, entries, folders }: ForUploader,
+  deps: DriveDeps & { jobs: Jobs; folders: FolderUploads; entries: Entries },
   { uploads, usualLagMs, writeBack }: DriveSettings,
 ): Uploader {
+  const { cache, keeper, entries } = deps
+  const isShown: UploaderDeps['isShown'] = (bagId) => entries.shows(bagId)
   return new Uploader(
-    {
-      ...given,
-      content: given.cache,
-      trash: given.keeper,
-      isShown: (bagId) => entries.shows(bagId),
-      folders: {
-        pack: (put, path, options) => folders().pack(put, path, options),
-        committed: (put, bagId) => folders().committed(put, bagId),
-      },
-    },
+    { ...deps, content: cache, trash: keeper, isShown },
     { ...uploads, listingLagMs: usualLagMs, durable: writeBack },
   )
 }

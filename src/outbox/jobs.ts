@@ -13,7 +13,7 @@ export interface Job {
 }
 
 /** What the work of a job is given. */
-interface JobControl {
+export interface JobControl {
   readonly signal: AbortSignal
   /** So many bytes of the upload are sent. */
   readonly onProgress: (sentBytes: number) => void
@@ -23,22 +23,31 @@ interface JobControl {
   readonly onResting: () => void
 }
 
-interface JobsDeps {
-  /** Told of the error of a job before it ends; never rejects. */
-  readonly onFailed: (id: IntentId, error: unknown) => Promise<void>
-  /** Another may begin. */
-  readonly onPlace: () => void
+interface NewJob {
+  readonly isOfDrain: boolean
+  readonly work: (control: JobControl) => Promise<unknown>
+  /** Told of the error before the job ends; never rejects. */
+  readonly onFailed: (error: unknown) => Promise<void>
 }
 
-/** The tries that are under way, one for an intent at most. */
+/**
+ * The tries that are under way, one for an intent at most. The uploader makes them. The parts of the drive that it asks
+ * of a folder or a name know only these.
+ */
 export class Jobs {
-  readonly #deps: JobsDeps
   /** Jobs remove themselves. */
   readonly #jobs = new Map<IntentId, Job & { sentBytes: number; readonly abort: AbortController }>()
   readonly #resting = new Set<IntentId>()
+  readonly #listeners: (() => void)[] = []
 
-  constructor(deps: JobsDeps) {
-    this.#deps = deps
+  /** `listener` is told when there may be something to begin, and when one more may begin. */
+  onKick(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Sends soon whatever can be sent. */
+  kick(): void {
+    for (const listener of this.#listeners) listener()
   }
 
   get size(): number {
@@ -63,7 +72,7 @@ export class Jobs {
   }
 
   /** Begins one; it is listed before its work begins. */
-  begin(id: IntentId, isOfDrain: boolean, work: (control: JobControl) => Promise<unknown>): Job {
+  begin(id: IntentId, { isOfDrain, work, onFailed }: NewJob): Job {
     const abort = new AbortController()
     const confirmed = deferred()
     const control = {
@@ -71,7 +80,7 @@ export class Jobs {
       onConfirmed: confirmed.resolve,
       onResting: (): void => {
         this.#resting.add(id)
-        this.#deps.onPlace()
+        this.kick()
       },
       onProgress: (sentBytes: number): void => {
         job.sentBytes = sentBytes
@@ -82,12 +91,12 @@ export class Jobs {
       try {
         await work(control)
       } catch (error) {
-        await this.#deps.onFailed(id, error)
+        await onFailed(error)
         confirmed.reject(error)
       } finally {
         this.#resting.delete(id)
         this.#jobs.delete(id)
-        this.#deps.onPlace()
+        this.kick()
       }
     }
     const job = { confirmed: confirmed.promise, done: run(), isOfDrain, sentBytes: 0, abort }

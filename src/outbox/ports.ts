@@ -6,6 +6,7 @@ import type { Logger } from '../domain/logger.ts'
 import type { BagRecord, FactsAccess } from '../domain/record.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import type { Keeper } from '../trash/keeper.ts'
+import type { Jobs } from './jobs.ts'
 import type { Outbox } from './outbox.ts'
 import type { StepListener } from './steps.ts'
 
@@ -72,6 +73,7 @@ export interface FolderPort {
 export type TrashPort = Pick<Keeper, 'prepare' | 'keep'>
 
 export interface UploaderDeps {
+  readonly jobs: Jobs
   readonly outbox: Outbox
   readonly service: Pick<
     StorageService,

@@ -3,7 +3,7 @@ import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import { CarryOut } from './carry-out.ts'
 import { describeFailure, failedForWantOfService, waitBeforeNext } from './failure.ts'
-import { Jobs, type Job } from './jobs.ts'
+import type { Job, JobControl, Jobs } from './jobs.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import { TakeOver } from './take-over.ts'
 import { TryTimes } from './try-times.ts'
@@ -59,11 +59,9 @@ export class Uploader {
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
     this.#deps = deps
     this.#settings = settings
-    this.#jobs = new Jobs({
-      onFailed: (id, error) => this.#failed(id, error),
-      onPlace: () => {
-        this.kick()
-      },
+    this.#jobs = deps.jobs
+    this.#jobs.onKick(() => {
+      this.#startSoon()
     })
     this.#carryOut = new CarryOut(deps, settings)
     this.#takeOver = new TakeOver({
@@ -91,6 +89,10 @@ export class Uploader {
 
   /** Sends soon whatever can be sent. */
   kick(): void {
+    this.#jobs.kick()
+  }
+
+  #startSoon(): void {
     if (this.#kicked || this.#closed) return
     this.#kicked = true
     setImmediate(() => {
@@ -363,20 +365,26 @@ export class Uploader {
     const running = this.#jobs.get(id)
     if (running !== undefined) return running
     this.#tryTimes.delete(id)
-    return this.#jobs.begin(id, this.#failedInDrain !== undefined, async (job) => {
-      const attempt: Try = {
-        ...job,
-        id,
-        mayHaveArrived: this.#mayHaveArrived.has(id),
-        onAnswerLost: () => this.#mayHaveArrived.add(id),
-        onConfirmed: () => {
-          this.#mayHaveArrived.delete(id)
-          job.onConfirmed()
-        },
-      }
-      await this.#takeOver.run(id, attempt)
-      await this.#carryOut.run(attempt)
+    return this.#jobs.begin(id, {
+      isOfDrain: this.#failedInDrain !== undefined,
+      work: (job) => this.#work(id, job),
+      onFailed: (error) => this.#failed(id, error),
     })
+  }
+
+  async #work(id: IntentId, job: JobControl): Promise<void> {
+    const attempt: Try = {
+      ...job,
+      id,
+      mayHaveArrived: this.#mayHaveArrived.has(id),
+      onAnswerLost: () => this.#mayHaveArrived.add(id),
+      onConfirmed: () => {
+        this.#mayHaveArrived.delete(id)
+        job.onConfirmed()
+      },
+    }
+    await this.#takeOver.run(id, attempt)
+    await this.#carryOut.run(attempt)
   }
 
   /** See `TakeOver.absorb`. */

@@ -7,7 +7,7 @@ import type { MovedTo, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { collecting, movedAway, ofPut, publish } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import type { Uploader } from '../../outbox/uploader.ts'
+import type { Jobs } from '../../outbox/jobs.ts'
 import { writeFileAtomic } from '../../disk/atomic-file.ts'
 import { ifThere } from '../../disk/if-there.ts'
 import { syncDirectory } from '../../disk/sync.ts'
@@ -20,7 +20,7 @@ import { layOver, readClosed } from './undo.ts'
 
 export interface ChangeLogDeps {
   readonly outbox: Outbox
-  readonly uploader: Uploader
+  readonly jobs: Jobs
   readonly entries: Entries
   readonly clock: Clock
   readonly log: Logger
@@ -317,12 +317,13 @@ export class ChangeLog {
 
   /** True when the intent takes changes now; what is being sent takes them for the next time. */
   async #reopen(intent: PutIntent): Promise<boolean> {
-    const { outbox, uploader } = this.#deps
+    const { outbox, jobs } = this.#deps
     if (this.#id !== intent.id) await this.#takeUp(intent)
     if (intent.phase === 'confirmed') return true
-    if (uploader.isRunning(intent.id) && intent.phase !== 'local') {
+    const job = jobs.get(intent.id)
+    if (job !== undefined && intent.phase !== 'local') {
       if (intent.content.from !== 'bag') return true
-      await uploader.attempt(intent.id).catch(() => undefined)
+      await job.confirmed.catch(() => undefined)
       return false
     }
     // The service may have this zip although its answer was lost: it must be found again.
@@ -367,14 +368,14 @@ export class ChangeLog {
   async publish(): Promise<IntentId | undefined> {
     this.#cancelTimer?.()
     this.#cancelTimer = undefined
-    const { outbox, uploader } = this.#deps
+    const { outbox, jobs } = this.#deps
     if (this.#id === undefined) return undefined
     await this.sync()
     const intent = outbox.get(this.#id)
     if (intent?.phase === 'held') {
       await outbox.update(this.#id, publish, { durable: false })
     }
-    uploader.kick()
+    jobs.kick()
     return intent === undefined || intent.phase === 'local' ? undefined : this.#id
   }
 

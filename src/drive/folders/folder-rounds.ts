@@ -11,7 +11,7 @@ import { collecting, emptied, nextRound, ofPut, unchanged } from '../../intents/
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { PackedFolder, PackOptions } from '../../outbox/ports.ts'
 import type { StepListener } from '../../outbox/steps.ts'
-import type { Uploader } from '../../outbox/uploader.ts'
+import type { Jobs } from '../../outbox/jobs.ts'
 import type { Entries } from '../root/entries.ts'
 import type { ChangeLog } from './change-log.ts'
 import type { Folder, OpenZip } from './folder.ts'
@@ -38,7 +38,7 @@ interface FolderRoundsDeps {
   readonly cache: Pick<BagCache, 'confirm'>
   readonly entries: Pick<Entries, 'recordsOf'>
   readonly outbox: Outbox
-  readonly uploader: Pick<Uploader, 'kick'>
+  readonly jobs: Pick<Jobs, 'kick'>
   readonly clock: Clock
   readonly log: Logger
   readonly onStep?: StepListener
@@ -260,7 +260,7 @@ export class FolderRounds {
    * machine, and its bag is deleted. What is being written into it is sent once that is closed.
    */
   async #empty(put: PutIntent, operations: number): Promise<void> {
-    const { outbox, clock, uploader } = this.#deps
+    const { outbox, clock, jobs } = this.#deps
     if (put.replaces.length > 0) {
       const gone = deleteOfEmptied(put, { id: outbox.nextId(), createdAtMs: clock.now() })
       await outbox.add(gone, { durable: true })
@@ -271,7 +271,7 @@ export class FolderRounds {
       ofPut((latest) => emptied(latest, { start: operations, phase })),
       { durable: true },
     )
-    uploader.kick()
+    jobs.kick()
   }
 
   /** As `#empty`, for a folder that has only what it cannot be stored with. Changes that came since are sent next. */

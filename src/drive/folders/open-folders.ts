@@ -10,7 +10,7 @@ import type { Logger } from '../../domain/logger.ts'
 import type { LocalPartsStore } from '../../state/local-parts-store.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { StepListener } from '../../outbox/steps.ts'
-import type { Uploader } from '../../outbox/uploader.ts'
+import type { Jobs } from '../../outbox/jobs.ts'
 import type { Entries } from '../root/entries.ts'
 import type { Kinds } from '../root/kinds.ts'
 import type { DriveNode, FileNode, Nodes } from '../tree/nodes.ts'
@@ -35,7 +35,7 @@ interface OpenFoldersDeps extends SalvageDeps {
   readonly space: Space
   readonly localParts: LocalPartsStore
   readonly outbox: Outbox
-  readonly uploader: Uploader
+  readonly jobs: Jobs
   readonly clock: Clock
   readonly log: Logger
   readonly onStep?: StepListener

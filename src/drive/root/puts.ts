@@ -8,14 +8,14 @@ import { orderOf } from '../../intents/rules.ts'
 import { covers, isUnsentDelete, withDeletes } from '../../intents/replacing.ts'
 import { named, ofPut, type Replaced } from '../../intents/transitions.ts'
 import type { Durability, Outbox } from '../../outbox/outbox.ts'
-import type { Uploader } from '../../outbox/uploader.ts'
+import type { Jobs } from '../../outbox/jobs.ts'
 import type { Entries } from './entries.ts'
 import { classifyName } from './save-steps.ts'
 import type { DriveSettings } from '../settings.ts'
 
 interface PutsDeps {
   readonly outbox: Outbox
-  readonly uploader: Uploader
+  readonly jobs: Pick<Jobs, 'has'>
   readonly entries: Entries
   readonly clock: Clock
 }
@@ -140,11 +140,11 @@ export class Puts {
   }
 
   #unsentDeletes(name: string): readonly DeleteIntent[] {
-    const { outbox, uploader } = this.#deps
+    const { outbox, jobs } = this.#deps
     return outbox
       .named(name)
       .filter(isUnsentDelete)
-      .filter(({ id }) => !uploader.isRunning(id))
+      .filter(({ id }) => !jobs.has(id))
   }
 
   async #dropMerged(put: PutIntent): Promise<void> {

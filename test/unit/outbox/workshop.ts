@@ -11,6 +11,7 @@ import type { DeleteIntent, PutIntent } from '../../../src/intents/intent.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { Listing } from '../../../src/namespace/listing.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
+import { Jobs } from '../../../src/outbox/jobs.ts'
 import { Outbox } from '../../../src/outbox/outbox.ts'
 import type { FolderPort, TrashPort, UploaderSettings } from '../../../src/outbox/ports.ts'
 import type { StepListener } from '../../../src/outbox/steps.ts'
@@ -110,6 +111,7 @@ async function open(
   const uploader = new Uploader(
     {
       ...base,
+      jobs: new Jobs(),
       outbox,
       service: http,
       listing,
