@@ -1,6 +1,6 @@
 /**
- * `npm run build`: the program and the package, with the libraries that they use, as a few files in `dist`, or in the
- * directory that is given, and the page of `bagfs status --web`. One file loads several times faster than hundreds. Types are checked by `npm run types`.
+ * `npm run build`: the program, the package and the page of `bagfs status --web`, as a few files in `dist`, or in the directory
+ * that is given. The libraries that they use are in them. One file loads several times faster than hundreds. Types are checked by `npm run types`.
  * With `--package`, and in `dist`, also all else that is packed: declarations, manual pages and completions.
  */
 import { execFileSync } from 'node:child_process'

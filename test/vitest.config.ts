@@ -5,12 +5,12 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 const expect = { poll: { timeout: 120_000 } }
 
 /**
- * A shell that a test starts runs no start-up file of whoever runs the tests. Bash takes the socket that Node gives it
+ * A shell that a test starts runs no start-up file of the user that runs the tests. Bash takes the socket that Node gives it
  * as input for a login from afar, and reads ~/.bashrc, unless another shell has started it.
  */
 const withoutShellStart = { BASH_ENV: '', SHLVL: '1' }
 
-/** The profiles of whoever runs the tests must not lead a test to an account of theirs. */
+/** The profiles of the user that runs the tests must not lead a test to an account of theirs. */
 const env = { ...withoutShellStart, XDG_CONFIG_HOME: '/nonexistent' }
 
 /** Three files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */

@@ -58,7 +58,7 @@ export class Processes {
     this.#mountpoints.delete(mountpoint)
   }
 
-  /** Takes away whatever is left, by force; mounts first, so that nobody waits in them. */
+  /** Takes away whatever is left, by force; mounts first, so that no program waits in them. */
   async close(): Promise<void> {
     for (const mountpoint of this.#mountpoints) if (isMounted(mountpoint)) detach(mountpoint)
     for (const running of this.#running) {

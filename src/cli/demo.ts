@@ -64,7 +64,7 @@ async function planDemo(
 ): Promise<MountJob> {
   const madeMountpoint = await makeMountpoint(mountpoint)
   try {
-    // Of no profile: a trial is the same for everybody.
+    // Of no profile: a trial is the same for all people.
     return await planMount(context, mountpoint, {
       options: {
         local: join(demoDir, 'data'),

@@ -28,7 +28,7 @@ export interface MountSettings {
   readonly listingTtlMs: number
   readonly listingLagMs: number
   /** How long a folder rests before its changes are uploaded. */
-  readonly folderSettleMs: number
+  readonly folderRestMs: number
   /** How long the service may be silent; three times that for content. */
   readonly timeoutMs: number
   readonly writeBack: boolean

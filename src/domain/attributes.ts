@@ -1,4 +1,4 @@
-/** Who owns something. What is absent is as `--uid` and `--gid` tell it. */
+/** The user and group of something. What is absent is as `--uid` and `--gid` tell it. */
 export interface Owner {
   readonly uid?: number | undefined
   readonly gid?: number | undefined

@@ -229,7 +229,7 @@ export class Explainer {
     const folder = node.name ?? names[0] ?? ''
     const refused = space.refused().find(({ name }) => name === node.serviceName)
     const inside = names.slice(1).join('/')
-    const told = {
+    const known = {
       ...NOTHING_MORE,
       path: names.join('/'),
       what: whatIs(item),
@@ -241,19 +241,19 @@ export class Explainer {
         .filter((each) => each.folder === node.serviceName && each.path === inside),
       ...optionally('refused', refused),
     }
-    if (isSpecial(item)) return { ...told, changes: [], waitsFor: [], places: ['this-machine'] }
-    if (item.type !== 'file') return told
+    if (isSpecial(item)) return { ...known, changes: [], waitsFor: [], places: ['this-machine'] }
+    if (item.type !== 'file') return known
     const bytes = open.files.sizeOf(item)
     const { content } = item
     if (content.from === 'local') {
       const state = extended.stateOfContent(content.isWritten, open.intentId)
       const place = state === 'stored' ? 'service' : content.isWritten ? 'this-machine' : 'outbox'
-      return { ...told, bytes, state, places: [place] }
+      return { ...known, bytes, state, places: [place] }
     }
     const bagId = open.folder.bagOf(content.archive)
     const state = extended.stateOfContent(false, undefined)
-    if (bagId === undefined) return { ...told, bytes, state }
-    return { ...told, bytes, state, ...this.#bytesOfBag(bagId) }
+    if (bagId === undefined) return { ...known, bytes, state }
+    return { ...known, bytes, state, ...this.#bytesOfBag(bagId) }
   }
 
   /** What was deleted, or left out of a folder. Throws `not-found` when nothing is known of it. */

@@ -15,7 +15,7 @@ export interface DriveSettings {
   /** How long a name that is a step of a save is held back, in milliseconds. */
   readonly holdMs: number
   /** How long a folder rests before its changes are packed and sent, in milliseconds. */
-  readonly folderSettleMs: number
+  readonly folderRestMs: number
   /** How long the listing may disagree with what the service confirmed before it is believed, in milliseconds. */
   readonly listingLagMs: number
   /** How long it usually does at most, in milliseconds. */

@@ -116,10 +116,10 @@ export class WarmUp {
       tell(size)
       return
     }
-    let told = 0
+    let reported = 0
     const onProgress = (copied: number): void => {
-      tell(copied - told)
-      told = copied
+      tell(copied - reported)
+      reported = copied
     }
     await this.#deps.fetchAhead.fetch(bagId, { signal, onProgress, isBehind: false })
   }

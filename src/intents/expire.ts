@@ -63,12 +63,10 @@ export function findMissing(
   listing: KnownBags,
   intents: readonly Intent[],
 ): readonly DoubtfulBag[] {
-  const effects = toEffects(intents)
-  const last = lastMarks(effects)
-  return findDone(effects, listing).flatMap((effect) =>
+  return findDoubtful(listing, intents, (effect, last) =>
     effect.given === undefined || isReplacedOrShown(effect, listing, last, new Set())
       ? []
-      : [{ bagId: effect.given, confirmedAtMs: effect.confirmedAtMs }],
+      : [effect.given],
   )
 }
 
@@ -81,14 +79,22 @@ export function findReturned(
   listing: KnownBags,
   intents: readonly Intent[],
 ): readonly DoubtfulBag[] {
+  return findDoubtful(listing, intents, ({ hides, order }, last) =>
+    [...hides].filter(
+      (bagId) => isListed(listing, bagId) && !((last.given.get(bagId) ?? '') > order),
+    ),
+  )
+}
+
+function findDoubtful(
+  listing: KnownBags,
+  intents: readonly Intent[],
+  bagsOf: (effect: Effect, last: Marks) => readonly BagId[],
+): readonly DoubtfulBag[] {
   const effects = toEffects(intents)
   const last = lastMarks(effects)
   return findDone(effects, listing).flatMap((effect) =>
-    [...effect.hides]
-      .filter(
-        (bagId) => isListed(listing, bagId) && !((last.given.get(bagId) ?? '') > effect.order),
-      )
-      .map((bagId) => ({ bagId, confirmedAtMs: effect.confirmedAtMs })),
+    bagsOf(effect, last).map((bagId) => ({ bagId, confirmedAtMs: effect.confirmedAtMs })),
   )
 }
 

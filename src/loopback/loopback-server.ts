@@ -109,7 +109,7 @@ async function answerOrRefuse(
 class Gate {
   readonly #hosts: HostGuard
   readonly #settings: LoopbackSettings
-  /** Who is at the other end of a connection does not change. */
+  /** The user at the other end of a connection does not change. */
   readonly #users = new WeakMap<Socket, Promise<number | undefined>>()
 
   constructor(settings: LoopbackSettings) {

@@ -66,7 +66,7 @@ export type BuildSettings = Pick<
   | 'readOnly'
   | 'description'
   | 'umask'
-  | 'folderSettleMs'
+  | 'folderRestMs'
   | 'keepDeletedMs'
   | 'listingTtlMs'
   | 'listingLagMs'
@@ -117,9 +117,9 @@ export async function buildDrive(
 }
 
 function driveSettings(settings: BuildSettings, tuning: Tuning): DriveSettings {
-  const { writeBack, readOnly, description, umask, folderSettleMs, account } = settings
+  const { writeBack, readOnly, description, umask, folderRestMs, account } = settings
   return {
-    ...{ writeBack, readOnly, description, umask, folderSettleMs },
+    ...{ writeBack, readOnly, description, umask, folderRestMs },
     holdMs: tuning.holdMs,
     listingLagMs: tuning.listingLagMs,
     idleFolders: tuning.idleFolders,

@@ -21,30 +21,33 @@ export interface Remedy {
 }
 
 /** What is at a path, for people: what `bagfs explain` prints, a line each. */
-export function describeExplanation(told: WireExplanation, telling: Telling): readonly string[] {
-  const { what, bytes, state, refused, unreadable, outage } = told
+export function describeExplanation(
+  explained: WireExplanation,
+  telling: Telling,
+): readonly string[] {
+  const { what, bytes, state, refused, unreadable, outage } = explained
   const kind = bytes === undefined ? KINDS[what] : `${KINDS[what]}, ${formatSize(bytes)}`
   const all: readonly (readonly [label: string, words: readonly string[]])[] = [
-    ['Path', [`${pathOf(told.path, telling)} (${kind})`]],
+    ['Path', [`${pathOf(explained.path, telling)} (${kind})`]],
     ['State', state === undefined ? [] : [state]],
-    ['What', describeWhat(told, telling.nowMs)],
-    ['Where', describePlaces(told)],
-    ['Pinned', describePinned(told, telling)],
-    ['Waits', describeWaits(told, telling.nowMs)],
-    ['Name', describeName(told)],
-    ['Conflict', told.conflicts.map(describeConflict)],
-    ['Missing', told.leftOut.map(describeLeftOut)],
+    ['What', describeWhat(explained, telling.nowMs)],
+    ['Where', describePlaces(explained)],
+    ['Pinned', describePinned(explained, telling)],
+    ['Waits', describeWaits(explained, telling.nowMs)],
+    ['Name', describeName(explained)],
+    ['Conflict', explained.conflicts.map(describeConflict)],
+    ['Missing', explained.leftOut.map(describeLeftOut)],
     ['Refused', refused === undefined ? [] : [describeRefused(refused)]],
     ['Trouble', unreadable === undefined ? [] : [`what is in it cannot be read: ${unreadable}`]],
     ['Service', outage === undefined ? [] : [`not to be had for now: ${outage}`]],
-    ['To do', remediesFor(told, telling).map(({ command, does }) => `${command}  (${does})`)],
+    ['To do', remediesFor(explained, telling).map(({ command, does }) => `${command}  (${does})`)],
   ]
   return all.flatMap(([label, words]) => words.map((each) => `${`${label}:`.padEnd(10)}${each}`))
 }
 
 /** What a person can do about it, the first first. */
-export function remediesFor(told: WireExplanation, telling: Telling): readonly Remedy[] {
-  const { what, path, conflicts, changes, inTrash, name, outage } = told
+export function remediesFor(explained: WireExplanation, telling: Telling): readonly Remedy[] {
+  const { what, path, conflicts, changes, inTrash, name, outage } = explained
   const quoted = quote(pathOf(path, telling))
   const mountpoint = quote(telling.mountpoint)
   const isCoded = name?.why.some((each) => each === 'coded' || each === 'cut') === true
@@ -60,7 +63,7 @@ export function remediesFor(told: WireExplanation, telling: Telling): readonly R
       does: 'brings it back',
     })),
     ...(isCoded ? [{ command: `mv ${quoted} NAME`, does: 'gives it a plain name' }] : []),
-    ...remediesForAbsence(told, quoted),
+    ...remediesForAbsence(explained, quoted),
     ...(what === 'drive' || outage !== undefined
       ? [{ command: `bagfs status ${mountpoint}`, does: 'tells how the drive is' }]
       : []),
@@ -68,8 +71,8 @@ export function remediesFor(told: WireExplanation, telling: Telling): readonly R
 }
 
 /** For content that is not here; what is pinned is fetched without being asked for. */
-function remediesForAbsence(told: WireExplanation, path: string): readonly Remedy[] {
-  const { state, places, outage, pin } = told
+function remediesForAbsence(explained: WireExplanation, path: string): readonly Remedy[] {
+  const { state, places, outage, pin } = explained
   const isPinnedInVain = pin?.state === 'no-room' || pin?.state === 'missing'
   if (isPinnedInVain) return [{ command: `bagfs unpin ${path}`, does: 'gives the pin up' }]
   const isStored = state === 'stored' && places.includes('service')
@@ -117,8 +120,8 @@ const MADE_UP: Readonly<Record<NonNullable<WireExplanation['madeUp']>, string>> 
   volume: 'file managers read in it the name and the icon of the drive; nothing of it is stored',
 }
 
-function describeWhat(told: WireExplanation, nowMs: number): readonly string[] {
-  const { what, folder, inTrash, changes, madeUp } = told
+function describeWhat(explained: WireExplanation, nowMs: number): readonly string[] {
+  const { what, folder, inTrash, changes, madeUp } = explained
   const [trashed] = inTrash
   const isLocal = changes.some(({ phase }) => phase === 'local')
   const isDeleted = changes.some(({ kind }) => kind === 'delete')
@@ -139,12 +142,12 @@ function describeWhat(told: WireExplanation, nowMs: number): readonly string[] {
   ]
 }
 
-function describePlaces(told: WireExplanation): readonly string[] {
-  const { places, isListed, hasOlder, madeUp } = told
+function describePlaces(explained: WireExplanation): readonly string[] {
+  const { places, isListed, hasOlder, madeUp } = explained
   const isUnlisted = isListed === false
   return [
     ...places.flatMap((place) => {
-      if (place !== 'service') return PLACES[place] ?? describePart(told)
+      if (place !== 'service') return PLACES[place] ?? describePart(explained)
       return madeUp === 'bag' && isUnlisted ? 'not in this account' : 'at the service'
     }),
     ...(places.includes('service') && places.length === 1
@@ -179,8 +182,8 @@ function describePinned(
   return [`${by}kept on this machine; ${describePinState(pin, cacheBytes)}`]
 }
 
-function describeWaits(told: WireExplanation, nowMs: number): readonly string[] {
-  const { state, changes, waitsFor } = told
+function describeWaits(explained: WireExplanation, nowMs: number): readonly string[] {
+  const { state, changes, waitsFor } = explained
   return [
     ...(state === 'being written'
       ? ['for the program that writes it: it is sent when that closes it']

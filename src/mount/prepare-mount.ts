@@ -63,7 +63,7 @@ function toDriveSettings(
     keepDeletedMs: withDefault(flags, 'keepDeleted'),
     listingTtlMs: withDefault(flags, 'listingTtl'),
     listingLagMs: withDefault(flags, 'listingLag'),
-    folderSettleMs: withDefault(flags, 'folderSettle'),
+    folderRestMs: withDefault(flags, 'folderSettle'),
     timeoutMs: withDefault(flags, 'timeout'),
     writeBack: withDefault(flags, 'writeBack'),
     readOnly: withDefault(flags, 'readOnly'),

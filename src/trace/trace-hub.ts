@@ -9,7 +9,7 @@ interface TraceHubDeps {
   readonly processOf: (thread: number) => TracedProcess
 }
 
-/** Hands the operations of a drive to those who follow a trace of it. */
+/** Hands the operations of a drive to the readers of its traces. */
 export class TraceHub implements OperationTracer {
   readonly #deps: TraceHubDeps
   /** `follow` adds and removes. */
@@ -29,8 +29,8 @@ export class TraceHub implements OperationTracer {
     const process = thread === undefined ? undefined : this.#deps.processOf(thread)
     return (ended) => {
       const atMs = this.#deps.clock.now()
-      const told: TracedOperation = { type: 'operation', atMs, ...ended, ...process }
-      for (const reader of this.#readers) reader.take(told, thread)
+      const traced: TracedOperation = { type: 'operation', atMs, ...ended, ...process }
+      for (const reader of this.#readers) reader.take(traced, thread)
     }
   }
 

@@ -8,7 +8,7 @@ export const MOST_WAITING = 4_096
 /** What comes within this time is handed over together: each hand-over takes as long as a read of a cached file. */
 const GATHER_MS = 20
 
-/** One who follows a trace. Nothing here waits for it but itself. */
+/** A command that follows a trace. Nothing here waits for it but itself. */
 export class TraceReader {
   readonly #filter: TraceFilter
   readonly #clock: Clock
@@ -21,9 +21,9 @@ export class TraceReader {
     this.#clock = clock
   }
 
-  take(told: TracedOperation, thread: number | undefined): void {
-    if (!isAskedFor(this.#filter, told, thread)) return
-    if (this.#waiting.length < MOST_WAITING) this.#waiting.push(told)
+  take(traced: TracedOperation, thread: number | undefined): void {
+    if (!isAskedFor(this.#filter, traced, thread)) return
+    if (this.#waiting.length < MOST_WAITING) this.#waiting.push(traced)
     else this.#lost += 1
     this.#woken.resolve()
   }

@@ -12,6 +12,7 @@ import {
 import { copyFile, lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sha256OfFile } from '../disk/file-hash.ts'
+import { ifThere } from '../disk/if-there.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { fileNameOf, type BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -61,12 +62,7 @@ export class TrashFiles {
 
   /** For a command that only looks: changes nothing, and needs no lock. Newest first. */
   static async read(dir: string): Promise<readonly TrashItem[]> {
-    try {
-      return await readItems(rootIn(dir))
-    } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') return []
-      throw fromFileSystem(error, 'The trash cannot be read')
-    }
+    return (await ifThere(readItems(rootIn(dir)), 'The trash cannot be read')) ?? []
   }
 
   /** Where the content of a bag is, or is to be placed. */

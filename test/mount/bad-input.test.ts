@@ -9,7 +9,7 @@ import { Bench, type Outcome } from '../support/mounted-drive.ts'
 
 const MEBIBYTE = 2 ** 20
 
-/** A port of this machine that nobody listens on. */
+/** A port of this machine that no program listens on. */
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

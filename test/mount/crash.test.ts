@@ -90,7 +90,7 @@ async function crash(operation: Operation, mode: Mode, point: string, then: Then
     expect(there).toEqual(expect.arrayContaining(Object.values(operation.states[0] ?? {})))
     const uploads = run.service.uploads().slice(Object.keys(operation.states[0] ?? {}).length)
     if (operation.isToggled !== true) expect(uploads).toEqual([...new Set(uploads)])
-    // What the kill cut after its last byte may be stored or not; of all others nobody doubts it.
+    // What the kill cut after its last byte may be stored or not; all others are certain.
     const { wholeUploads, cutUploads } = run
     expect(cutUploads, 'Only the kill cuts an upload').toBeLessThanOrEqual(1)
     expect(uploads.length).toBeLessThanOrEqual(wholeUploads)

@@ -346,7 +346,7 @@ describe.runIf(canActAsOther())('a drive over dev-fuse of a user without rights'
     letOthersPass(bench.dir)
     const dir = join(bench.dir, 'theirs')
     const [user, token] = [`${OTHER_UID}`, bench.service.token]
-    // A node of its own for the device, where the one of the machine is for root alone; nobody else sees it.
+    // A node of its own for the device, where the one of the machine is for root alone; no other user sees it.
     const prepare = `mkdir -p ${dir}/app ${dir}/dev ${dir}/m ${dir}/state ${dir}/run
       mknod ${dir}/dev/fuse c 10 229; chmod 666 ${dir}/dev/fuse; mount --bind ${dir}/dev/fuse /dev/fuse
       mount --bind ${process.cwd()} ${dir}/app

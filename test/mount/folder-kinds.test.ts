@@ -24,7 +24,7 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
     await bench.close()
   })
 
-  /** A folder that nobody knows yet, and whose head is slow to come. */
+  /** A folder that the drive does not know yet, and whose head is slow to come. */
   const mountSlowUnknown = async (): Promise<void> => {
     await bench.service.upload('Unknown', zip)
     bench.service.proxy.add({

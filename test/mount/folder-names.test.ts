@@ -43,7 +43,7 @@ describe.runIf(canMount())('a folder on two machines', () => {
 
     swapMachines('one')
     await mount()
-    // A name that nobody has looked at yet is found too.
+    // A name that was not looked at yet is found too.
     expect(await drive.sh('cat Photos/a; cmp real.zip ../real.zip')).toBe('a\n')
     await shows('Photos/', 'real.zip')
     bench.service.forgetEvents()

@@ -14,7 +14,7 @@ const GIT = 'git -c user.name=a -c user.email=a@b -c init.defaultBranch=main'
 const PROGRAMS: readonly {
   readonly title: string
   readonly command: string
-  /** Times cannot be compared: tar sets only one of a file's two, which the FUSE library hands to nobody. */
+  /** Times cannot be compared: tar sets only one of a file's two, which the FUSE library does not hand on. */
   readonly timeless?: boolean
 }[] = [
   {

@@ -43,7 +43,7 @@ function manyRecords(count: number): readonly FileRecordWire[] {
   }))
 }
 
-/** A process that has ended keeps no command line, also before somebody asks for how it ended. */
+/** A process that has ended keeps no command line, also before its parent asks how it ended. */
 function isRunning(pid: number): boolean {
   const path = `/proc/${pid}/cmdline`
   return existsSync(path) && readFileSync(path, 'utf8') !== ''

@@ -35,7 +35,7 @@ function makeNotifySend(): { readonly dir: string; readonly calls: () => readonl
   }
 }
 
-/** A drive of somebody who sits at a desktop. */
+/** A drive of a person at a desktop. */
 async function mountAtDesktop(path: string): Promise<MountedDrive> {
   drive = await MountedDrive.mount(
     { url: bench.service.proxy.url, token: bench.service.token },
@@ -66,7 +66,7 @@ describe.runIf(canMount())('a failure that close could not report', () => {
     expect(body).toMatch(
       /^failed: Uploading "report\.txt" failed: .*No &lt;such&gt; names &amp; so on .*\(waits for you\)$/,
     )
-    // What changes beside it tells nobody again.
+    // What changes beside it sends no other message.
     bench.service.proxy.clear()
     await mounted.sh('echo other > other.txt')
     await expect.poll(() => bench.service.uploads()).toEqual(['other.txt'])

@@ -8,7 +8,7 @@ import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
 import { asOther, OTHER_UID } from '../support/other-user.ts'
 import { unpackFolder } from '../support/unpacked.ts'
 
-/** A zip with what another client may store: everything open to everybody, and a link that leads out. */
+/** A zip with what another client may store: everything open to all users, and a link that leads out. */
 const OPEN_ZIP = `
 import io, sys, zipfile
 out = io.BytesIO()

@@ -24,7 +24,7 @@ import { TOKEN } from '../support/service-process.ts'
 const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
 
 let packed: PackedProgram
-/** Of a global install by root, or whoever runs the tests. */
+/** Of a global install by root, or the user that runs the tests. */
 let prefix = ''
 
 beforeAll(async () => {
@@ -119,7 +119,7 @@ describe.runIf(canMount())('a global install', () => {
       await packed.install(own, { uid: OTHER_UID, home })
       const drive = join(home, 'drive')
       const as = `setpriv --reuid=${OTHER_UID} --regid=${OTHER_UID} --clear-groups env -i HOME=${home} XDG_RUNTIME_DIR=${home} PATH=${own}/bin:${process.env['PATH'] ?? ''} BAGFS_URL=${bench.service.proxy.url} BAGFS_TOKEN=${TOKEN} BAGFS_MIN_FREE=1MB`
-      // Most machines let everybody open the device; on this one only the script sees it so.
+      // Most machines let all users open the device; on this one only the script sees it so.
       const script = `trap 'umount -ql ${drive} || true' EXIT
       mknod -m 666 ${bench.dir}/fuse c 10 229; mount --bind ${bench.dir}/fuse /dev/fuse
       ${as} mkdir ${drive}

@@ -218,7 +218,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await bagfs('outbox', 'retry', ...args)).toMatchObject({ code: 0 })
     bench.service.proxy.clear()
     const next = await mount()
-    // Nobody knows whether the earlier upload arrived: the listing is given its time to show it.
+    // It is not known whether the earlier upload arrived: the listing is given its time to show it.
     await expect.poll(() => bench.service.contents()).toEqual({ 'b.txt': 'two\n' })
     expect(await next.sh('ls')).toBe('b.txt\n')
   })

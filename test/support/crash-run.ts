@@ -159,7 +159,7 @@ export class CrashRun {
     }
   }
 
-  /** Uploads whose whole body reached the service, whether or not anybody heard the answer. */
+  /** Uploads whose whole body reached the service, whether or not a drive heard the answer. */
   get wholeUploads(): number {
     return this.#whole().length
   }

@@ -20,7 +20,7 @@ const SETTINGS = {
   readOnly: false,
   description: '',
   umask: 0o022,
-  folderSettleMs: 3_600_000,
+  folderRestMs: 3_600_000,
   keepDeletedMs: 86_400_000,
   listingTtlMs: 60_000,
   listingLagMs: 100,

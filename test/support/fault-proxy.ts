@@ -231,7 +231,7 @@ interface Passage {
   readonly response: http.ServerResponse
   readonly fault: Fault
   readonly seen: SeenRequest
-  /** Awaited when the service has answered, before anybody hears of it. */
+  /** Awaited when the service has answered, before a client hears of it. */
   readonly changed: () => Promise<void>
 }
 

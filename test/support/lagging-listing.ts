@@ -21,7 +21,7 @@ export class LaggingListing {
     return url.endsWith('/files_list')
   }
 
-  /** Takes down what the listing is now; call after each change, before anybody hears of it. */
+  /** Takes down what the listing is now; call after each change, before a client hears of it. */
   async note({ headers }: http.IncomingMessage): Promise<void> {
     this.#snapshots.push(await this.#look(headers.authorization, Date.now()))
   }

@@ -93,7 +93,7 @@ async function keptTokens(profiles: Profiles): Promise<readonly (string | undefi
   return Promise.all(
     places.map((place) =>
       readToken(place).catch((error: unknown) => {
-        // A token that is not to be had any more is known to no one who could look for it.
+        // What cannot be had any more is no token that a reader could use.
         if (isDriveError(error)) return undefined
         throw error
       }),

@@ -94,7 +94,7 @@ export class FolderHome implements Home, InsideOfFolders {
       return
     }
     const { open, item } = await this.#deps.folders.placeToChange(node)
-    await open.names.setAttributes(item, changes)
+    await open.attributes.set(item, changes)
   }
 
   async truncate(node: NodeId, length: number): Promise<void> {

@@ -3,12 +3,7 @@ import { DriveError } from '../../domain/errors.ts'
 import { checkTypedName } from '../../domain/names.ts'
 import { staysInside } from '../../zip/links.ts'
 import type { Logger } from '../../domain/logger.ts'
-import {
-  withChanges,
-  type AttributeChanges,
-  type Owner,
-  type SpecialNode,
-} from '../../domain/attributes.ts'
+import type { Owner, SpecialNode } from '../../domain/attributes.ts'
 import type { MadeAttributes } from '../tree/home.ts'
 import type { FolderFiles } from './folder-files.ts'
 import type { ChangeLog } from './change-log.ts'
@@ -19,6 +14,7 @@ import {
   isWithin,
   itemsOf,
   isSpecial,
+  localContentOf,
   pathOfItem,
   touch,
   type DirectoryItem,
@@ -26,8 +22,7 @@ import {
   type Item,
   type SpecialItem,
 } from './items.ts'
-import type { LocalContent } from './item-content.ts'
-import type { TreeEntry } from './journal.ts'
+import type { JournalItem } from './journal.ts'
 import type { LocalContents } from './local-contents.ts'
 import { exchanging, freeName } from './exchanging.ts'
 import { lookForLinks, refuseLeavingLinks, type NewPlace } from './leaving-links.ts'
@@ -260,11 +255,11 @@ export class FolderNames {
    * Puts what came from elsewhere under a name, in the place of what has it; its staged files are
    * there. On disk when it resolves. The caller has the turn, and has checked the place.
    */
-  async place(parent: DirectoryItem, name: string, entries: readonly TreeEntry[]): Promise<void> {
+  async place(parent: DirectoryItem, name: string, items: readonly JournalItem[]): Promise<void> {
     const { changes, folder, contents, clock, log } = this.#deps
     const children = await folder.children(parent)
     const path = this.#pathIn(parent, name)
-    const operation = { op: 'tree', path, atMs: clock.now(), entries } as const
+    const operation = { op: 'tree', path, atMs: clock.now(), entries: items } as const
     changes.append(operation)
     const target = children.get(name)
     if (target !== undefined) this.#forget(children, target)
@@ -290,29 +285,6 @@ export class FolderNames {
       if (each.type === 'file') this.#deps.files.discard(each)
       else this.#deps.folder.forget(each)
     }
-  }
-
-  async setAttributes(item: Item, changes: AttributeChanges): Promise<void> {
-    if (isForTheZip(item, changes) && !isSpecial(item)) {
-      await this.#deps.inTurn(async () => {
-        await this.#noteAttributes(item, changes)
-        take(item, changes)
-      })
-    } else take(item, changes)
-    const isLocal = isSpecial(item) || changes.extended !== undefined
-    if (changes.extended !== undefined) this.#deps.folder.noteLocalPart(item)
-    if (isLocal) this.#deps.folder.keepLocalParts()
-  }
-
-  /** What no name leads to is never stored, and its folder may be gone. */
-  async #noteAttributes(item: Item, attributes: AttributeChanges): Promise<void> {
-    const { changes, folder, room } = this.#deps
-    const path = pathOfItem(item, folder.top)
-    if (path === undefined) return
-    await room.check()
-    await changes.begin()
-    if (localContentOf(item)?.journaled === false || path === '') return
-    changes.append({ op: 'attributes', path, ...attributes })
   }
 
   /** A new file that is renamed is kept as it is, though it was never closed, unless that would take the place of what was. */
@@ -410,23 +382,4 @@ export class FolderNames {
     if (path === undefined) throw new DriveError('not-found', 'This file is gone.')
     return path
   }
-}
-
-function localContentOf(item: Item): LocalContent | undefined {
-  return item.type === 'file' && item.content.from === 'local' ? item.content : undefined
-}
-
-/** A mode or an owner that is set again, or the time of the last read, is no reason to store the folder again. */
-function isForTheZip(item: Item, changes: AttributeChanges): boolean {
-  const { mode = item.mode, uid = item.uid, gid = item.gid, mtimeMs } = changes
-  return mtimeMs !== undefined || mode !== item.mode || uid !== item.uid || gid !== item.gid
-}
-
-function take(item: Item, changes: AttributeChanges): void {
-  const staged = localContentOf(item)?.staged
-  if (staged !== undefined) {
-    staged.change(changes)
-    Object.assign(item, staged.times)
-  }
-  Object.assign(item, withChanges(item, changes))
 }

@@ -111,10 +111,10 @@ export class FolderRoom {
   #recount(): void {
     const { archive, top } = this.#deps.folder
     if (archive === undefined) return
-    let bytes = archive.source.length - storedBytes(archive.root)
+    let bytes = archive.source.length - zippedBytes(archive.root)
     for (const item of itemsOf(top)) {
       if (item.type === 'directory') {
-        if (item.children === undefined) bytes += storedBytes(item.archived)
+        if (item.children === undefined) bytes += zippedBytes(item.archived)
       } else if (item.type === 'file' && item.content.from === 'archive') {
         bytes += sizeIn(item.content.node)
       }
@@ -124,7 +124,7 @@ export class FolderRoom {
 }
 
 /** Bytes that everything below a directory of a zip has there. */
-function storedBytes(top: DirectoryNode | undefined): number {
+function zippedBytes(top: DirectoryNode | undefined): number {
   let bytes = 0
   if (top === undefined) return 0
   for (const node of walkTree(top)) bytes += sizeIn(node)

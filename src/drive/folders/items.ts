@@ -48,6 +48,11 @@ export function isSpecial(item: Item): item is SpecialItem {
   return item.type !== 'file' && item.type !== 'symlink' && item.type !== 'directory'
 }
 
+/** Content that was written here; undefined for all others. */
+export function localContentOf(item: Item): LocalContent | undefined {
+  return item.type === 'file' && item.content.from === 'local' ? item.content : undefined
+}
+
 /**
  * What the folder is stored with: content as it was closed or synced last. Undefined for a file that
  * never was.

@@ -14,7 +14,7 @@ const madeFields = { ...attributeFields, mode: z.number() }
 const file = z.string().regex(/^\d+$/)
 const inTree = { path: z.string(), ...keptFields }
 
-const treeEntry = z.discriminatedUnion('type', [
+const journalItem = z.discriminatedUnion('type', [
   z.object({ type: z.literal('directory'), ...inTree }),
   // An older version wrote no mode of a link.
   z.object({
@@ -49,7 +49,7 @@ const operation = z.discriminatedUnion('op', [
     op: z.literal('tree'),
     path,
     atMs: z.number(),
-    entries: z.array(treeEntry).readonly(),
+    entries: z.array(journalItem).readonly(),
   }),
   z.object({ op: z.literal('remove'), path, atMs: z.number() }),
   // With `exchanges` two more follow, see `exchanging`.
@@ -67,7 +67,7 @@ const operation = z.discriminatedUnion('op', [
  * A file, a link, or a directory with what is in it, that came from elsewhere at once. Paths are
  * relative to its top, which has the empty path and comes first; each directory before what it holds.
  */
-export type TreeEntry = z.infer<typeof treeEntry>
+export type JournalItem = z.infer<typeof journalItem>
 
 /** One change of a folder. Paths are relative to it; `atMs` is when, for the time of the parent. */
 export type Operation = z.infer<typeof operation>
@@ -139,7 +139,7 @@ export class Journal {
 }
 
 /** What a journal on disk tells. */
-export interface StoredJournal {
+export interface JournalContent {
   /** Up to the first line that is damaged. */
   readonly operations: readonly Operation[]
   /** Where the journal is to be cut before more is appended. */
@@ -152,7 +152,7 @@ export interface StoredJournal {
  * Reads a journal. A last line without its end was cut by a kill and was not promised; it is
  * left out.
  */
-export async function readJournal(file: string): Promise<StoredJournal> {
+export async function readJournal(file: string): Promise<JournalContent> {
   const bytes = await readIfThere(file)
   const whole = bytes.subarray(0, bytes.lastIndexOf('\n') + 1)
   const operations: Operation[] = []

@@ -15,7 +15,7 @@ const MOST = 100
 export class LeftOut {
   readonly #log: Logger
   /** By its sentence; newest last. */
-  readonly #told = new Map<string, LeftOutFile>()
+  readonly #files = new Map<string, LeftOutFile>()
 
   constructor({ log }: { readonly log: Logger }) {
     this.#log = log
@@ -25,15 +25,15 @@ export class LeftOut {
   note(files: readonly LeftOutFile[]): void {
     for (const file of files) {
       const words = describeLeftOut(file)
-      if (this.#told.has(words)) continue
-      this.#told.set(words, file)
+      if (this.#files.has(words)) continue
+      this.#files.set(words, file)
       this.#log.warn({ folder: file.folder }, words)
     }
   }
 
   /** The last of them, oldest first. */
   list(): readonly LeftOutFile[] {
-    return [...this.#told.values()].slice(-MOST)
+    return [...this.#files.values()].slice(-MOST)
   }
 }
 

@@ -10,6 +10,7 @@ import type { Space } from '../space/space.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import { ChangeLog, type ChangeLogDeps, type ChangeLogSettings } from './change-log.ts'
 import { Folder, type FolderDeps } from './folder.ts'
+import { FolderAttributes } from './folder-attributes.ts'
 import { FolderFiles } from './folder-files.ts'
 import { laterTimes } from './items.ts'
 import { FolderNames } from './folder-names.ts'
@@ -45,6 +46,7 @@ export class OpenFolder {
   readonly files: FolderFiles
   readonly names: FolderNames
   readonly nameless: NamelessFiles
+  readonly attributes: FolderAttributes
   readonly room: FolderRoom
   readonly rounds: FolderRounds
   /** When this took the place of another version of the folder, in ms since the epoch; 0 when it took none. */
@@ -94,6 +96,7 @@ export class OpenFolder {
     this.files = new FolderFiles(shared)
     this.names = new FolderNames({ ...shared, files: this.files })
     this.nameless = new NamelessFiles({ ...shared, files: this.files })
+    this.attributes = new FolderAttributes(shared)
     this.rounds = new FolderRounds({ ...shared, salvage: this.#salvage }, settings)
   }
 
@@ -127,11 +130,11 @@ export class OpenFolder {
   }
 
   async #load(): Promise<void> {
-    await this.#loadStored()
+    await this.#loadTree()
     await this.folder.placeLocalParts()
   }
 
-  async #loadStored(): Promise<void> {
+  async #loadTree(): Promise<void> {
     const { node } = this.folder
     const intent = this.#intentOf(node)
     if (intent === undefined) {

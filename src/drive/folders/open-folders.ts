@@ -137,7 +137,7 @@ export class OpenFolders {
         begin: (at, shown, base, id) => this.#begin(at, shown, base, id),
       },
       {
-        restMs: this.#settings.folderSettleMs,
+        restMs: this.#settings.folderRestMs,
         listingLagMs: this.#settings.listingLagMs,
       },
       node,

@@ -11,7 +11,7 @@ import type { Logger } from '../../domain/logger.ts'
 import type { Folder } from './folder.ts'
 import type { LocalContent } from './item-content.ts'
 import { touch, type DirectoryItem, type Item } from './items.ts'
-import type { Operation, TreeEntry } from './journal.ts'
+import type { Operation, JournalItem } from './journal.ts'
 import type { LocalContents } from './local-contents.ts'
 
 /** Where a path ends. */
@@ -133,28 +133,28 @@ export class Replay {
   }
 
   /** False when some content is gone; all else is there. */
-  async #tree(place: PathEnd, entries: readonly TreeEntry[]): Promise<boolean> {
+  async #tree(place: PathEnd, items: readonly JournalItem[]): Promise<boolean> {
     const directories = new Map<string, DirectoryItem>()
     let isWhole = true
-    for (const entry of entries) {
-      const end = entry.path.lastIndexOf('/')
-      const name = entry.path === '' ? place.name : entry.path.slice(end + 1)
-      const above = directories.get(entry.path.slice(0, Math.max(end, 0)))
-      const parent = entry.path === '' ? place.parent : above
-      const item = await this.#itemOf(entry, name)
+    for (const described of items) {
+      const end = described.path.lastIndexOf('/')
+      const name = described.path === '' ? place.name : described.path.slice(end + 1)
+      const above = directories.get(described.path.slice(0, Math.max(end, 0)))
+      const parent = described.path === '' ? place.parent : above
+      const item = await this.#itemOf(described, name)
       if (parent?.children === undefined || item === undefined) isWhole = false
       else this.#add(parent, parent.children, item)
-      if (item?.type === 'directory') directories.set(entry.path, item)
+      if (item?.type === 'directory') directories.set(described.path, item)
     }
     return isWhole
   }
 
-  async #itemOf(entry: TreeEntry, name: string): Promise<Item | undefined> {
-    const { type } = entry
-    const base = this.#base(name, entry)
-    if (type === 'symlink') return { type, target: entry.target, ...base }
+  async #itemOf(described: JournalItem, name: string): Promise<Item | undefined> {
+    const { type } = described
+    const base = this.#base(name, described)
+    if (type === 'symlink') return { type, target: described.target, ...base }
     if (type === 'directory') return { type, children: new Map(), archived: undefined, ...base }
-    const content = await this.#stagedContent(entry.file)
+    const content = await this.#stagedContent(described.file)
     return content === undefined ? undefined : { type, content, handles: 0, ...base }
   }
 

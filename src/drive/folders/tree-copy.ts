@@ -3,7 +3,7 @@ import { keptOf } from '../../domain/attributes.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
 import { isSpecial, type FileItem, type Item } from './items.ts'
-import type { TreeEntry } from './journal.ts'
+import type { JournalItem } from './journal.ts'
 import type { OpenFolder } from './open-folder.ts'
 
 /**
@@ -25,16 +25,16 @@ export class TreeCopy {
   }
 
   /** Copies what is not copied as it is now; answers what is there, and whether nothing was to be copied. */
-  async complete(top: Item): Promise<{ entries: readonly TreeEntry[]; isSame: boolean }> {
-    const entries: TreeEntry[] = []
+  async complete(top: Item): Promise<{ items: readonly JournalItem[]; isSame: boolean }> {
+    const items: JournalItem[] = []
     const before = this.#copies.size
     for await (const { item, path } of walk(this.#open, top)) {
-      entries.push(await this.#entryOf(item, path))
+      items.push(await this.#describe(item, path))
     }
-    return { entries, isSame: this.#copies.size === before }
+    return { items, isSame: this.#copies.size === before }
   }
 
-  async #entryOf(item: Item, path: string): Promise<TreeEntry> {
+  async #describe(item: Item, path: string): Promise<JournalItem> {
     const kept = keptOf(item)
     if (item.type === 'directory') return { type: 'directory', path, ...kept }
     if (item.type === 'symlink') return { type: 'symlink', path, ...kept, target: item.target }

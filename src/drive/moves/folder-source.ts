@@ -1,7 +1,7 @@
 import { DriveError } from '../../domain/errors.ts'
 import type { MovedTo } from '../../intents/intent.ts'
 import type { Item } from '../folders/items.ts'
-import type { TreeEntry } from '../folders/journal.ts'
+import type { JournalItem } from '../folders/journal.ts'
 import type { OpenFolder } from '../folders/open-folder.ts'
 import type { Place } from '../folders/open-folders.ts'
 import { sizeOfTree, TreeCopy } from '../folders/tree-copy.ts'
@@ -51,20 +51,20 @@ export class ItemSource implements MoveSource {
     return this.#copy
   }
 
-  async finish(): Promise<readonly TreeEntry[]> {
+  async finish(): Promise<readonly JournalItem[]> {
     this.refuseGone()
     await this.begin()
     for (let round = 0; round < ROUNDS; round += 1) {
       const found = await this.#copy?.complete(this.item)
-      if (found?.isSame === true) return found.entries
+      if (found?.isSame === true) return found.items
     }
     throw new DriveError('busy', 'The file changes while it is moved.')
   }
 
   /** What is there now. What changed since `finish`, or is in another zip since, is copied once more. */
-  async now(): Promise<readonly TreeEntry[]> {
+  async now(): Promise<readonly JournalItem[]> {
     const found = await this.#copy?.complete(this.item)
-    return found?.entries ?? []
+    return found?.items ?? []
   }
 
   get isGone(): boolean {

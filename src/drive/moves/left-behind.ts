@@ -1,14 +1,14 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
-import { OpenFile } from '../tree/open-file.ts'
+import type { OpenFile } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
-import type { StagedFile } from '../tree/staged-file.ts'
+import { UnchangingFile } from '../tree/unchanging-file.ts'
 
 /**
  * An open file that moved, and that could not be opened at its new place. All that was written is there. A
  * program can read what it had, and is told the error when it writes: no name leads to that any more.
  */
-export class LeftBehindFile extends OpenFile {
+export class LeftBehindFile extends UnchangingFile {
   readonly #before: OpenFile
   readonly #error: DriveError
 
@@ -19,10 +19,6 @@ export class LeftBehindFile extends OpenFile {
     this.#error = new DriveError('local-io', words, { cause })
   }
 
-  override get nodeId(): undefined {
-    return undefined
-  }
-
   override read(buffer: Uint8Array, position: number): number | Promise<number> {
     return this.#before.read(buffer, position)
   }
@@ -31,24 +27,8 @@ export class LeftBehindFile extends OpenFile {
     throw this.#error
   }
 
-  protected override draft(): undefined {
-    return undefined
-  }
-
-  protected override stage(): Promise<StagedFile> {
-    return Promise.reject(this.#error)
-  }
-
-  protected override isCurrent(): boolean {
-    return false
-  }
-
-  protected override noteOtherSize(): void {
-    // It never gets another size.
-  }
-
-  protected override keep(): Promise<void> {
-    return Promise.resolve()
+  protected override refusal(): DriveError {
+    return this.#error
   }
 
   override close(): Promise<void> {

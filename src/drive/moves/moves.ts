@@ -10,7 +10,7 @@ import type { StepListener } from '../../outbox/steps.ts'
 import { FolderOpenFile } from '../folders/folder-open-file.ts'
 import type { FolderHome } from '../folders/folder-home.ts'
 import { pathOfItem, type DirectoryItem, type Item } from '../folders/items.ts'
-import type { TreeEntry } from '../folders/journal.ts'
+import type { JournalItem } from '../folders/journal.ts'
 import type { OpenFolder } from '../folders/open-folder.ts'
 import type { Place } from '../folders/open-folders.ts'
 import type { Handles } from '../tree/handles.ts'
@@ -134,10 +134,10 @@ export class Moves {
     await source.copyTo(copies)
     await this.#locked(source, to.open, async () => {
       await this.#refuseReloaded(newParent, to)
-      const entries = await source.finish()
+      const items = await source.finish()
       await check()
       await to.open.changes.begin()
-      await this.#place(await takeFiles(entries, copies, to.open), to, newName, source)
+      await this.#place(await takeFiles(items, copies, to.open), to, newName, source)
     })
   }
 
@@ -155,7 +155,7 @@ export class Moves {
   }
 
   async #place(
-    entries: readonly TreeEntry[],
+    items: readonly JournalItem[],
     to: Place<DirectoryItem>,
     newName: string,
     source: MoveSource,
@@ -163,7 +163,7 @@ export class Moves {
     const { onStep } = this.#deps
     const isReplacing = (await to.open.folder.children(to.item)).has(newName)
     try {
-      await to.open.names.place(to.item, newName, entries)
+      await to.open.names.place(to.item, newName, items)
       onStep?.('move.placed')
       await source.remove(to.open.changes.place)
       onStep?.('move.removed')
@@ -207,17 +207,17 @@ export class Moves {
 
 /** Gives copies to the staging directory of a folder. Those of a move that fails belong to no file there. */
 async function takeFiles(
-  entries: readonly TreeEntry[],
+  items: readonly JournalItem[],
   copies: string,
   open: OpenFolder,
-): Promise<readonly TreeEntry[]> {
-  const taken: TreeEntry[] = []
-  for (const entry of entries) {
-    if (entry.type !== 'file') taken.push(entry)
+): Promise<readonly JournalItem[]> {
+  const taken: JournalItem[] = []
+  for (const item of items) {
+    if (item.type !== 'file') taken.push(item)
     else {
       const { file, path } = open.changes.newFile()
-      await rename(join(copies, entry.file), path)
-      taken.push({ ...entry, file })
+      await rename(join(copies, item.file), path)
+      taken.push({ ...item, file })
     }
   }
   return taken

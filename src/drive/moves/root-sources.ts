@@ -10,7 +10,7 @@ import { holdsRoom } from '../../outbox/failure.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Contents } from '../root/contents.ts'
 import type { Entries } from '../root/entries.ts'
-import type { TreeEntry } from '../folders/journal.ts'
+import type { JournalItem } from '../folders/journal.ts'
 import type { OpenFolders, Place } from '../folders/open-folders.ts'
 import type { NameChanges } from '../root/name-changes.ts'
 import type { FileNode } from '../tree/nodes.ts'
@@ -82,7 +82,7 @@ export class RootFileSource implements MoveSource {
     return this.#deps.facts.get(bagId)?.sha256 ?? bagId
   }
 
-  finish(): Promise<readonly TreeEntry[]> {
+  finish(): Promise<readonly JournalItem[]> {
     const length = this.#refuseChanged()
     const kept = keptOf(this.#deps.attributes.of(this.#node))
     return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, ...kept }])
@@ -139,7 +139,7 @@ export class RootFolderSource extends ItemSource {
     await super.copyTo(dir)
   }
 
-  override async finish(): Promise<readonly TreeEntry[]> {
+  override async finish(): Promise<readonly JournalItem[]> {
     const [top, ...inside] = await super.finish()
     const kept = keptOf(this.#deps.attributes.of(this.#node))
     return top?.type === 'directory' ? [{ ...top, ...kept }, ...inside] : []

@@ -1,6 +1,6 @@
 import type { MovedTo } from '../../intents/intent.ts'
 import type { Item } from '../folders/items.ts'
-import type { TreeEntry } from '../folders/journal.ts'
+import type { JournalItem } from '../folders/journal.ts'
 import type { OpenFolder } from '../folders/open-folder.ts'
 import type { HandleId } from '../../domain/ids.ts'
 import type { OpenMode } from '../tree/open-file.ts'
@@ -28,7 +28,7 @@ export interface MoveSource {
   /** Copies all content into `dir`, while it may still change. */
   copyTo(dir: string): Promise<void>
   /** What is there now, every content of it copied. The locks are held. */
-  finish(): Promise<readonly TreeEntry[]>
+  finish(): Promise<readonly JournalItem[]>
   /** Takes it away from its old place; no bag is deleted for that before `to` is stored. The locks are held. */
   remove(to: MovedTo): Promise<void>
   /** To be called at the end, however it went. */

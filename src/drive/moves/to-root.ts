@@ -14,7 +14,7 @@ import type { StepListener } from '../../outbox/steps.ts'
 import { syncDirectory } from '../../disk/sync.ts'
 import type { Committer } from '../root/commit.ts'
 import type { Entries } from '../root/entries.ts'
-import { Journal, type TreeEntry } from '../folders/journal.ts'
+import { Journal, type JournalItem } from '../folders/journal.ts'
 import { isSpecial } from '../folders/items.ts'
 import type { OpenFolders } from '../folders/open-folders.ts'
 import type { NameChanges } from '../root/name-changes.ts'
@@ -22,7 +22,7 @@ import { refuseTrash } from '../root/save-steps.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { RootRoom } from '../root/room-beside.ts'
 import type { RootNodes } from '../root/root-nodes.ts'
-import { settleChange } from '../root/settle.ts'
+import { secureChange } from '../root/secure.ts'
 import type { DriveSettings } from '../settings.ts'
 import type { ItemSource } from './folder-source.ts'
 
@@ -133,7 +133,7 @@ export class MovesToRoot {
       return this.#put(source, newName, draft.id, { content })
     })
     onStep?.('move.placed')
-    await settleChange(this.#deps, put, { hasNewContent: false })
+    await secureChange(this.#deps, put, { hasNewContent: false })
     // The folder may have been stored meanwhile: then the same content is in its zip.
     const isSame = async (name: string): Promise<boolean> =>
       name === file.file || (await sha256OfFile(join(dirname(copy), name))) === sha256
@@ -168,7 +168,7 @@ export class MovesToRoot {
 /** Writes the changes that make a new folder what a directory was; answers how many operations they are. */
 async function writeJournal(
   dir: string,
-  tree: readonly TreeEntry[],
+  tree: readonly JournalItem[],
   atMs: number,
 ): Promise<number> {
   await syncDirectory(join(dir, 'files'))
@@ -185,14 +185,14 @@ async function writeJournal(
 }
 
 /** A tree as those of what is in its top. */
-function byChild(tree: readonly TreeEntry[]): ReadonlyMap<string, readonly TreeEntry[]> {
-  const trees = new Map<string, TreeEntry[]>()
-  for (const entry of tree) {
-    if (entry.path === '') continue
-    const [child = '', ...below] = entry.path.split('/')
-    const entries = trees.get(child) ?? []
-    trees.set(child, entries)
-    entries.push({ ...entry, path: below.join('/') })
+function byChild(tree: readonly JournalItem[]): ReadonlyMap<string, readonly JournalItem[]> {
+  const trees = new Map<string, JournalItem[]>()
+  for (const item of tree) {
+    if (item.path === '') continue
+    const [child = '', ...below] = item.path.split('/')
+    const items = trees.get(child) ?? []
+    trees.set(child, items)
+    items.push({ ...item, path: below.join('/') })
   }
   return trees
 }

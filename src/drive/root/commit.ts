@@ -34,11 +34,11 @@ export class Committer {
   /** What close and fsync do: resolves when what was written is as safe as the mode promises. */
   async commitAndWait(node: FileNode): Promise<void> {
     const intent = await this.commit(node)
-    if (intent !== undefined) await this.settle(intent.id)
+    if (intent !== undefined) await this.secure(intent.id)
   }
 
   /** In mode through: one try now; its failure is the caller's. */
-  async settle(id: IntentId): Promise<void> {
+  async secure(id: IntentId): Promise<void> {
     const intent = this.#deps.outbox.get(id)
     if (intent?.phase !== 'waiting') return
     if (this.#settings.writeBack) this.#deps.uploader.kick()

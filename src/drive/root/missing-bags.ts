@@ -28,7 +28,7 @@ export class MissingBags {
   readonly #deps: MissingBagsDeps
   readonly #lagMs: number
   /** What was told of each bag, and when; bounded by the bags that are in doubt. */
-  readonly #told = new Map<BagId, { readonly atMs: number; readonly isGone: boolean }>()
+  readonly #answers = new Map<BagId, { readonly atMs: number; readonly isGone: boolean }>()
   /** Since when a bag was neither handed out nor listed, in ms since the epoch. */
   readonly #absentSinceMs = new Map<BagId, number>()
   readonly #queue = new PQueue({ concurrency: AT_ONCE })
@@ -50,7 +50,7 @@ export class MissingBags {
     returned: readonly DoubtfulBag[],
   ): Promise<{ readonly gone: ReadonlySet<BagId>; readonly back: ReadonlySet<BagId> }> {
     const known = new Set([...missing, ...returned].map(({ bagId }) => bagId))
-    for (const bagId of this.#told.keys()) if (!known.has(bagId)) this.#told.delete(bagId)
+    for (const bagId of this.#answers.keys()) if (!known.has(bagId)) this.#answers.delete(bagId)
     await this.#askAll(
       missing.filter((one) => this.#isToAsk(one)),
       false,
@@ -59,12 +59,14 @@ export class MissingBags {
       returned.filter((one) => this.#isToAskAgain(one)),
       true,
     )
-    const told = (bags: readonly DoubtfulBag[], isGone: boolean): ReadonlySet<BagId> =>
-      new Set(bags.map(({ bagId }) => bagId).filter((id) => this.#told.get(id)?.isGone === isGone))
+    const answered = (bags: readonly DoubtfulBag[], isGone: boolean): ReadonlySet<BagId> =>
+      new Set(
+        bags.map(({ bagId }) => bagId).filter((id) => this.#answers.get(id)?.isGone === isGone),
+      )
     const lagMs = this.#lagMs
     const now = this.#deps.clock.now()
     const late = returned.filter(({ confirmedAtMs }) => now - confirmedAtMs >= lagMs)
-    return { gone: told(missing, true), back: told(late, false) }
+    return { gone: answered(missing, true), back: answered(late, false) }
   }
 
   /**
@@ -90,16 +92,16 @@ export class MissingBags {
 
   #isToAsk({ bagId, confirmedAtMs }: DoubtfulBag): boolean {
     const now = this.#deps.clock.now()
-    const told = this.#told.get(bagId)
-    if (told !== undefined) return !told.isGone && now - told.atMs >= this.#lagMs
+    const answer = this.#answers.get(bagId)
+    if (answer !== undefined) return !answer.isGone && now - answer.atMs >= this.#lagMs
     return now >= this.#laggingUntilMs || now - confirmedAtMs >= this.#lagMs
   }
 
   /** A listing may show what was deleted for as long as it may lag. */
   #isToAskAgain({ bagId, confirmedAtMs }: DoubtfulBag): boolean {
     const now = this.#deps.clock.now()
-    const told = this.#told.get(bagId)
-    if (told !== undefined && now - told.atMs < this.#lagMs) return false
+    const answer = this.#answers.get(bagId)
+    if (answer !== undefined && now - answer.atMs < this.#lagMs) return false
     return now - confirmedAtMs >= this.#lagMs
   }
 
@@ -118,7 +120,7 @@ export class MissingBags {
     try {
       const { isThere } = await askForBag(service, bagId, { signal: this.#abort.signal })
       const isGone = !isThere
-      this.#told.set(bagId, { atMs: clock.now(), isGone })
+      this.#answers.set(bagId, { atMs: clock.now(), isGone })
       log.debug({ bagId, isGone }, 'The service was asked for a bag that its listing has wrong.')
       if (isGone === isLateWhenGone) this.#laggingUntilMs = clock.now() + LAGGING_MS
     } catch (error) {

@@ -14,7 +14,7 @@ import type { NameChanges } from './name-changes.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootNodes } from './root-nodes.ts'
 import { classifyName, refuseTrash } from './save-steps.ts'
-import { settleChange, settleRenamed } from './settle.ts'
+import { secureChange, secureRenamed } from './secure.ts'
 
 interface RenamesDeps {
   readonly rootNames: RootNames
@@ -72,7 +72,7 @@ export class Renames {
     const intent = await names.run('names', () => changes.rename(node, newName))
     if (isFolder) folders.renamed(before.serviceName, node.serviceName)
     const unpinned = this.#movePin(before.name, node.name)
-    if (intent !== undefined) await this.#settle(node, intent, { ...before, unpinned })
+    if (intent !== undefined) await this.#secure(node, intent, { ...before, unpinned })
   }
 
   /**
@@ -96,12 +96,12 @@ export class Renames {
    * two bags of one name.
    */
   async #exchangeNow(one: FileNode, other: FileNode): Promise<void> {
-    const { nodes, entries, changes } = this.#deps
+    const { rootNames, entries, changes } = this.#deps
     for (const node of [one, other]) await changes.prepareExchange(node)
     const names = [one.serviceName, other.serviceName] as const
     await changes.recordExchanged(one, names[1])
     await changes.recordExchanged(other, names[0])
-    nodes.exchange(one, other)
+    rootNames.exchange(one, other)
     for (const { name } of [one, other]) if (name !== undefined) entries.resolve(name)
   }
 
@@ -137,11 +137,11 @@ export class Renames {
     return { name, serviceName, entry, put, replaced }
   }
 
-  async #settle(node: FileNode, { id, content }: PutIntent, before: NodeBefore): Promise<void> {
+  async #secure(node: FileNode, { id, content }: PutIntent, before: NodeBefore): Promise<void> {
     const { put, replaced } = before
     try {
-      if (put !== undefined) await settleRenamed(this.#deps, id, { put, replaced })
-      else await settleChange(this.#deps, id, { hasNewContent: content.from !== 'bag' })
+      if (put !== undefined) await secureRenamed(this.#deps, id, { put, replaced })
+      else await secureChange(this.#deps, id, { hasNewContent: content.from !== 'bag' })
     } catch (error) {
       const left = this.#deps.outbox.put(id)
       if (left === undefined || left.name === put?.name) {

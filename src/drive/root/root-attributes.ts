@@ -66,7 +66,7 @@ export class RootAttributes {
     const { entry } = node
     if (entry === undefined) return 0
     const size = this.#deps.contents.sizeOf(entry)
-    if (entry.kind === 'bag') node.tell(entry.record.bagId, size, this.#deps.clock.now())
+    if (entry.kind === 'bag') node.noteShownSize(entry.record.bagId, size, this.#deps.clock.now())
     return size
   }
 

@@ -19,7 +19,7 @@ import type { Renames } from './renames.ts'
 import type { RootNames } from './root-names.ts'
 import type { RootNodes } from './root-nodes.ts'
 import { refuseTrash } from './save-steps.ts'
-import { settleChange } from './settle.ts'
+import { secureChange } from './secure.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootAttributes } from './root-attributes.ts'
 import type { DriveSettings } from '../settings.ts'
@@ -225,7 +225,7 @@ export class RootHome implements Home {
     )
     if (intent === undefined) return node.id
     if (options.mayBeReplaced) this.#deps.uploader.kick()
-    else await settleChange(this.#deps, intent.id, { hasNewContent: false })
+    else await secureChange(this.#deps, intent.id, { hasNewContent: false })
     return node.id
   }
 
@@ -272,7 +272,7 @@ export class RootHome implements Home {
     await folders.refuseFull(node)
     const intent = await names.run('names', () => changes.unlinkFolder(node))
     folders.detach(node)
-    if (intent !== undefined) await settleChange(this.#deps, intent.id, { hasNewContent: false })
+    if (intent !== undefined) await secureChange(this.#deps, intent.id, { hasNewContent: false })
   }
 
   makeSymlink(): Promise<void> {
@@ -325,7 +325,7 @@ export class RootHome implements Home {
     const intent = await this.#deps.names.run('names', () =>
       this.#deps.changes.describe(node, value),
     )
-    if (intent !== undefined) await settleChange(this.#deps, intent.id, { hasNewContent: !isBag })
+    if (intent !== undefined) await secureChange(this.#deps, intent.id, { hasNewContent: !isBag })
   }
 
   #refuseNotRoot(parent: NodeId): void {

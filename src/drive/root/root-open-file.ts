@@ -65,9 +65,9 @@ export class RootOpenFile extends OpenFile {
     const shown = this.#deps.contents.sizeOf(entry)
     const length = await this.source().length()
     const nowMs = this.#deps.clock.now()
-    const isToldOtherwise =
-      entry.kind === 'bag' && node.isToldOtherwise(entry.record.bagId, length, nowMs)
-    if (length !== shown || isToldOtherwise) this.noteOtherSize(nowMs)
+    const isShownOtherwise =
+      entry.kind === 'bag' && node.isShownOtherwise(entry.record.bagId, length, nowMs)
+    if (length !== shown || isShownOtherwise) this.noteOtherSize(nowMs)
   }
 
   protected override source(): Source {
@@ -137,7 +137,7 @@ export class RootOpenFile extends OpenFile {
       const intent = await committer.commit(node)
       // What failed was tried by close, which told of it; another try is the uploader's to time.
       if (intent?.phase === 'waiting' && intent.failure === undefined) {
-        await committer.settle(intent.id)
+        await committer.secure(intent.id)
       }
     } finally {
       this.#letGo()

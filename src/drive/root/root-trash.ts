@@ -75,7 +75,7 @@ export class RootTrash {
     const put = await this.#put(item, name, options)
     // The outbox has the content from here on, whatever becomes of the upload.
     await trash.remove([bagId])
-    await committer.settle(put.id)
+    await committer.secure(put.id)
   }
 
   async #put(item: TrashItem, name: string, options: RestoreOptions): Promise<PutIntent> {

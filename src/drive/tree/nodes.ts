@@ -74,7 +74,7 @@ export class FileNode implements DriveNode {
   /** When its size last changed other than by writing here, in milliseconds since the epoch. */
   sizeChangedAtMs = 0
   /** The size that its bag was last said to have, and when: the kernel goes by that for a while. */
-  told: { readonly bagId: BagId; readonly size: number; readonly atMs: number } | undefined
+  shownSize: { readonly bagId: BagId; readonly size: number; readonly atMs: number } | undefined
   readonly handles = new Set<OpenFile>()
 
   constructor(
@@ -105,16 +105,16 @@ export class FileNode implements DriveNode {
   }
 
   /** Notes the size that is told of its bag now. */
-  tell(bagId: BagId, size: number, nowMs: number): void {
-    if (this.isToldOtherwise(bagId, size, nowMs)) this.sizeChangedAtMs = nowMs
-    this.told = { bagId, size, atMs: nowMs }
+  noteShownSize(bagId: BagId, size: number, nowMs: number): void {
+    if (this.isShownOtherwise(bagId, size, nowMs)) this.sizeChangedAtMs = nowMs
+    this.shownSize = { bagId, size, atMs: nowMs }
   }
 
   /** True when another size of this bag was told so lately that the kernel may go by it. */
-  isToldOtherwise(bagId: BagId, size: number, nowMs: number): boolean {
-    const { told } = this
-    if (told?.bagId !== bagId || told.size === size) return false
-    return nowMs - told.atMs < SIZE_TRUSTED_MS
+  isShownOtherwise(bagId: BagId, size: number, nowMs: number): boolean {
+    const { shownSize } = this
+    if (shownSize?.bagId !== bagId || shownSize.size === size) return false
+    return nowMs - shownSize.atMs < SIZE_TRUSTED_MS
   }
 
   /** True while it holds what no intent promises yet. */

@@ -120,8 +120,8 @@ export abstract class OpenFile {
     if (this.#unstaged !== undefined) throw this.#unstaged.error
   }
 
-  #put(staged: StagedFile, bytes: Uint8Array, at: number, asked: number): number {
-    if (at !== asked) this.noteOtherSize(this.#clock.now())
+  #put(staged: StagedFile, bytes: Uint8Array, at: number, position: number): number {
+    if (at !== position) this.noteOtherSize(this.#clock.now())
     staged.write(bytes, at, this.#clock.now())
     return bytes.length
   }

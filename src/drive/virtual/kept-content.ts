@@ -40,7 +40,7 @@ export class KeptContent {
   readonly #file: VirtualFile
   readonly #clock: Clock
   #kept: SharedContent | undefined
-  #toldAtMs = -Infinity
+  #shownAtMs = -Infinity
   #cancel: (() => void) | undefined
   #making: Promise<SharedContent> | undefined
 
@@ -52,15 +52,15 @@ export class KeptContent {
   /** For attributes: as fresh as the sizes that were told before allow. */
   async tell(): Promise<VirtualContent> {
     const { content } = this.#stillFresh() ?? (await this.#make())
-    this.#toldAtMs = this.#clock.now()
+    this.#shownAtMs = this.#clock.now()
     this.#forgetLater()
     return content
   }
 
   /** As `tell`, for finding the file on the way to another call: what was told stays. */
   async glance(): Promise<VirtualContent> {
-    const told = this.#stillTrusted()
-    return told === undefined ? this.tell() : told.content
+    const trusted = this.#stillTrusted()
+    return trusted === undefined ? this.tell() : trusted.content
   }
 
   /** For opening; the caller releases it. */
@@ -92,8 +92,8 @@ export class KeptContent {
   }
 
   #stillTrusted(): SharedContent | undefined {
-    const sinceTold = this.#clock.now() - this.#toldAtMs
-    const isTrusted = sinceTold >= 0 && sinceTold < TRUSTED_MS
+    const sinceShown = this.#clock.now() - this.#shownAtMs
+    const isTrusted = sinceShown >= 0 && sinceShown < TRUSTED_MS
     return isTrusted ? this.#kept : this.#stillFresh()
   }
 

@@ -1,13 +1,12 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { OpenOptions } from '../tree/home.ts'
-import { OpenFile } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
-import type { StagedFile } from '../tree/staged-file.ts'
+import { UnchangingFile } from '../tree/unchanging-file.ts'
 import type { SharedContent } from './kept-content.ts'
 
 /** An open file that the drive makes up: the content as it was when the file was opened. */
-export class VirtualOpenFile extends OpenFile {
+export class VirtualOpenFile extends UnchangingFile {
   readonly #shared: SharedContent
   /** True while what is read is what the size was told of. */
   #isUnread: boolean
@@ -17,10 +16,6 @@ export class VirtualOpenFile extends OpenFile {
     this.#shared = shared
     this.#isUnread = options.isUncut !== true
     if (this.#isUnread) shared.unread += 1
-  }
-
-  override get nodeId(): undefined {
-    return undefined
   }
 
   override read(buffer: Uint8Array, position: number): number | Promise<number> {
@@ -46,24 +41,8 @@ export class VirtualOpenFile extends OpenFile {
     return this.#shared.content.source
   }
 
-  protected override draft(): undefined {
-    return undefined
-  }
-
-  protected override stage(): Promise<StagedFile> {
-    return Promise.reject(readOnly())
-  }
-
-  protected override isCurrent(): boolean {
-    return false
-  }
-
-  protected override noteOtherSize(): void {
-    // The kernel is told the size of the content that was opened.
-  }
-
-  protected override keep(): Promise<void> {
-    return Promise.resolve()
+  protected override refusal(): DriveError {
+    return readOnly()
   }
 
   override close(): Promise<void> {

@@ -49,6 +49,6 @@ export function negotiate(init: Buffer): Buffer | undefined {
 }
 
 /** True when the kernel goes on after this answer, and does not ask again with another version. */
-export function isSettled(init: Buffer): boolean {
+export function isNegotiated(init: Buffer): boolean {
   return INIT_IN.decode(init).major === MAJOR
 }

@@ -14,7 +14,7 @@ export interface KernelRequest {
   readonly node: NodeId
   /** The thread that asks; 0 when it is in no namespace of ours. */
   readonly pid: number
-  /** Who asks. */
+  /** The user that asks. */
   readonly uid: number
   readonly gid: number
   /** What follows the header. It is the kernel's again once the operation has returned: what is kept is copied. */

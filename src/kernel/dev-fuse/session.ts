@@ -16,7 +16,7 @@ import { pathOfNode, type KnownNodes } from './node-paths.ts'
 import { encodeAnswer, encodeRefusal } from './encode-reply.ts'
 import { isToStop } from './is-to-stop.ts'
 import { Lookups } from './lookups.ts'
-import { isSettled, negotiate } from './negotiation.ts'
+import { isNegotiated, negotiate } from './negotiation.ts'
 import { Notices } from './notices.ts'
 import { opcodeName, type OpcodeName } from './opcodes.ts'
 import { OpenHandles } from './open-handles.ts'
@@ -169,7 +169,7 @@ export class Session {
       )
       return { errno: errno.EPROTO }
     }
-    if (isSettled(body)) {
+    if (isNegotiated(body)) {
       this.#isReady = true
       this.#ready.resolve()
     }

@@ -432,7 +432,7 @@ test('all of a long listing arrives, also at a reader who is late', async () => 
   const child = program.start(['ls', '--json'], {
     variables: { BAGFS_URL: service.url, BAGFS_TOKEN: TOKEN },
   })
-  // The pipe holds 64 KiB: the rest waits in the program until somebody reads.
+  // The pipe holds 64 KiB: the rest waits in the program until the pipe is read.
   await once(child.stdout, 'readable')
   const text: Buffer[] = []
   for await (const chunk of child.stdout) text.push(chunk as Buffer)

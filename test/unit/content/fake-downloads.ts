@@ -155,7 +155,7 @@ export class FakeDownloads implements Pick<StorageService, 'download'> {
   }
 }
 
-/** Time that passes only where somebody waits for it, and not before `advance`. */
+/** Time that passes only where code waits for it, and not before `advance`. */
 export class FakeClock implements Clock {
   #now = 1_700_000_000_000
   readonly #timers = new Set<{ at: number; task: () => void }>()

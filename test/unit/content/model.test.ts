@@ -120,7 +120,7 @@ async function run(what: Plan): Promise<number> {
     setup.service.contents.set(bag, content)
     if (what.knowsSums) setup.facts.learn(bag, { sha256: sha256(content) })
   }
-  // Without a length, nobody could tell a body that ends too early from a whole one.
+  // Without a length, a body that ends too early looks like a whole one.
   const faults = what.faults.filter((each) => what.length || each?.endAfter === undefined)
   setup.service.faults.push(...faults)
   const drive = new Run(setup)

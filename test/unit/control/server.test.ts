@@ -452,7 +452,7 @@ it('leaves although somebody is connected who asks nothing, or half of something
     client.on('error', () => undefined).resume()
     return new Promise((resolve) => client.once('close', resolve))
   })
-  // Answered after those who connected before were let in.
+  // Answered after the clients that connected before were let in.
   await askStatus(socketPath)
   await isAsked
   await server?.close()

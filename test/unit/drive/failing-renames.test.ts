@@ -18,7 +18,7 @@ const REFUSALS: Readonly<Record<string, Fault>> = {
   'is answered with 507': { answer: { status: 507 } },
   'is answered with 403': { answer: { status: 403 } },
 }
-/** Nobody can know whether it was done. */
+/** Nothing tells whether it was done. */
 const DOUBTS: Readonly<Record<string, Fault>> = {
   'never answered': { silence: true },
   'answered by a gateway': { answer: { status: 504 } },

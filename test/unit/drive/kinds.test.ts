@@ -24,7 +24,7 @@ describe('a change of a bag whose kind is not known yet', () => {
     rmSync(dir, { recursive: true, force: true })
   })
 
-  /** A drive that begins with folders that somebody else has uploaded. */
+  /** A drive that begins with folders that another machine has uploaded. */
   const begin = async (...names: readonly string[]): Promise<void> => {
     for (const name of names) {
       // Equal content would be one bag.

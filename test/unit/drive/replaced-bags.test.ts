@@ -45,7 +45,7 @@ const CASES = ['through', 'back'].flatMap((mode) =>
   Object.entries(REFUSALS).map(([refusal, answer]) => ({ mode, refusal, answer })),
 )
 
-const settings = { folderSettleMs: 100 }
+const settings = { folderRestMs: 100 }
 
 let account: AccountInProcess
 beforeEach(async () => {

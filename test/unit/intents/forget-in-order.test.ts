@@ -17,7 +17,7 @@ const stored = (
     replaces: replaced.map(bag),
     replacedAreDeleted: true,
   })
-/** Written twice and removed; and another file, of which nobody else knows. */
+/** Written twice and removed; and another file, of which nothing else knows. */
 const INTENTS: readonly Intent[] = [
   stored(1, 'a', 1),
   stored(2, 'a', 2, [1]),

@@ -82,7 +82,7 @@ test("the user of a FUSE mount is read from the kernel's table of mounts", () =>
   expect(parseMountinfo(`${line}\n`)).toMatchObject([{ mountpoint: '/mnt', uid: 1000 }])
 })
 
-/** Mounts a FUSE file system that nobody serves; its end makes the mount a dead one. */
+/** Mounts a FUSE file system that no program serves; its end makes the mount a dead one. */
 const SILENT_MOUNT = `
 import os, subprocess, sys, time
 fd = os.open('/dev/fuse', os.O_RDWR)
@@ -102,7 +102,7 @@ function canMount(): boolean {
   }
 }
 
-describe.runIf(canMount())('with a mount that nobody serves (needs root)', () => {
+describe.runIf(canMount())('with a mount that no program serves (needs root)', () => {
   test('a mount that does not answer is busy in bounded time, and so is a dead one', async () => {
     const mountpoint = join(directory, 'silent')
     await mkdir(mountpoint)

@@ -41,7 +41,7 @@ function writeEntry(path: string, intent: unknown, content = 'bytes'): void {
   if (intent !== undefined) writeFileSync(join(path, 'intent.json'), JSON.stringify(intent))
 }
 
-/** An outbox of layout 0: three puts, a draft, a damaged intent, and somebody's notes. */
+/** An outbox of layout 0: three puts, a draft, a damaged intent, and a person's notes. */
 function writeOlder(): void {
   for (const number of [1, 2, 3]) {
     const id = toId(number)

@@ -34,7 +34,7 @@ function scripted(
 
 const silence = (): Promise<never> => Promise.reject(new DriveError('timed-out', 'Silence.'))
 
-/** Those who wait for their turn, each let go by one call of `itsTurn`. */
+/** Callers that wait for their turn, each let go by one call of `itsTurn`. */
 function turns(): { readonly turn: () => Promise<void>; readonly itsTurn: () => void } {
   const waiting: (() => void)[] = []
   return {

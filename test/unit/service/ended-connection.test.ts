@@ -10,7 +10,7 @@ const bag = toBagId('b1')
 const BUFFERED = 256 * 1024
 const content = Buffer.alloc(BUFFERED, 'x')
 
-/** A server that sends these bytes to whoever asks; `first` is the connection. */
+/** A server that sends these bytes to each client; `first` is the connection. */
 async function rawServer(
   answer: readonly (string | Buffer)[],
   options: { readonly stays?: true } = {},

@@ -17,7 +17,7 @@ const hubOf = (): TraceHub =>
     processOf: (thread) => ({ pid: thread - (thread % 10), program: 'cat' }),
   })
 
-/** One who reads, and sees what was told once a batch is taken. */
+/** A reader, which sees what was told once a batch is taken. */
 async function follow(hub: TraceHub, filter: TraceFilter = ALL) {
   const stop = new AbortController()
   const batches = hub.follow(filter, stop.signal)

@@ -15,21 +15,21 @@ import type { Committer } from './commit.ts'
 
 const GOES_ON = 'A change is not stored yet, and goes on.'
 
-interface SettleDeps {
-  readonly committer: Pick<Committer, 'settle'>
+interface SecureDeps {
+  readonly committer: Pick<Committer, 'secure'>
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly log: Logger
 }
 
-/** Waits for a change (mode through). New content is never taken back; see `settleOrTakeBack` for other changes. */
-export async function settleChange(
-  deps: SettleDeps,
+/** Waits for a change (mode through). New content is never taken back; see `secureOrTakeBack` for other changes. */
+export async function secureChange(
+  deps: SecureDeps,
   id: IntentId,
   options: { readonly hasNewContent: boolean },
 ): Promise<void> {
-  if (options.hasNewContent) await deps.committer.settle(id)
-  else await settleOrTakeBack(deps, id)
+  if (options.hasNewContent) await deps.committer.secure(id)
+  else await secureOrTakeBack(deps, id)
 }
 
 /**
@@ -37,11 +37,11 @@ export async function settleChange(
  * reason. Two go on like any change in mode back: what the service may have done without saying so, and what took over
  * from a change before it. An error would be told for what happens all the same.
  */
-async function settleOrTakeBack(deps: SettleDeps, id: IntentId): Promise<void> {
+async function secureOrTakeBack(deps: SecureDeps, id: IntentId): Promise<void> {
   const { committer, outbox } = deps
   const isAlone = outbox.get(id)?.supersedes.length === 0
   try {
-    await committer.settle(id)
+    await committer.secure(id)
   } catch (error) {
     if (await goesOn(deps, id, { error, isAlone })) return
     if (isAlone && outbox.get(id)?.phase === 'waiting' && !isLostDelete(deps, id, error)) {
@@ -56,14 +56,14 @@ async function settleOrTakeBack(deps: SettleDeps, id: IntentId): Promise<void> {
  * old name again, and this rejects with the reason. It goes on under the new one where the service may have it, and
  * where it took over from a change before it: an error would be told for what happens all the same.
  */
-export async function settleRenamed(
-  { committer, outbox, uploader, log }: SettleDeps,
+export async function secureRenamed(
+  { committer, outbox, uploader, log }: SecureDeps,
   id: IntentId,
   before: BeforeRename,
 ): Promise<void> {
   const renamed = outbox.put(id)
   try {
-    await committer.settle(id)
+    await committer.secure(id)
   } catch (error) {
     if (renamed === undefined || outbox.put(id) === undefined) throw error
     if (uploader.mayHaveArrived(id) && (await uploader.hasArrived(id))) return
@@ -80,7 +80,7 @@ export async function settleRenamed(
 
 /** True for a put that is carried out, now or later. */
 async function goesOn(
-  { outbox, uploader, log }: SettleDeps,
+  { outbox, uploader, log }: SecureDeps,
   id: IntentId,
   { error, isAlone }: { readonly error: unknown; readonly isAlone: boolean },
 ): Promise<boolean> {
@@ -101,7 +101,7 @@ function isOwnFailure(error: unknown): boolean {
 }
 
 /** A delete that may have been done is made again, and does no harm then. */
-function isLostDelete({ outbox }: SettleDeps, id: IntentId, error: unknown): boolean {
+function isLostDelete({ outbox }: SecureDeps, id: IntentId, error: unknown): boolean {
   const isDelete = outbox.get(id)?.kind === 'delete'
   return isDelete && isDriveError(error) && error.facts.answerLost === true
 }
