@@ -1,8 +1,7 @@
 import type { BagCache } from '../content/bag-cache.ts'
 import type { SharedRoom } from '../content/shared-room.ts'
 import type { Clock } from '../domain/clock.ts'
-import { isZipName, type FolderNaming } from '../domain/folder-names.ts'
-import type { BagId } from '../domain/ids.ts'
+import type { FolderNaming } from '../domain/folder-names.ts'
 import type { Logger } from '../domain/logger.ts'
 import { findFolderNames } from '../namespace/folder-names.ts'
 import type { Listing } from '../namespace/listing.ts'
@@ -32,7 +31,6 @@ import { LeftOut } from './folders/left-out.ts'
 import { Moves } from './moves/moves.ts'
 import { MissingBags } from './root/missing-bags.ts'
 import { NameChanges } from './root/name-changes.ts'
-import type { Attributes } from './tree/attributes.ts'
 import { Nodes, type FileNode } from './tree/nodes.ts'
 import { Pins } from './pins.ts'
 import { Puts } from './root/puts.ts'
@@ -68,41 +66,23 @@ export interface DriveDeps {
 }
 
 /** The parts of a drive that its front needs. */
-export interface DriveParts {
-  readonly nodes: Nodes
-  readonly handles: Handles
-  readonly entries: Entries
-  readonly uploader: Uploader
-  readonly missing: MissingBags
-  readonly space: Space
-  readonly kinds: Kinds
-  readonly folders: FolderHome
-  readonly openFolders: OpenFolders
-  readonly folderUploads: FolderUploads
-  readonly root: RootHome
-  readonly moves: Moves
-  readonly conflicts: Conflicts
-  readonly leftOut: LeftOut
-  readonly unclosed: Unclosed
-  readonly trash: RootTrash
-  readonly explainer: Explainer
-  readonly warmUp: WarmUp
-  readonly pins: Pins
-}
+export type DriveParts = ReturnType<typeof assemble>
 
 const SPACE_TTL_MS = 10_000
 
 /** Puts the parts of a drive together. */
-export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts {
+export function assemble(given: DriveDeps, settings: DriveSettings) {
   const nodes = new Nodes()
-  const kinds = makeKinds(given)
+  const kinds = new Kinds(given)
   const rootNames = new RootNames(nodes, kinds)
   const handles = new Handles()
   const contents = new Contents(given)
   const missing = new MissingBags(given, { lagMs: settings.usualLagMs })
-  const sizeOf: Contents['sizeOf'] = (entry) => contents.sizeOf(entry)
-  const entries = new Entries({ ...given, rootNames, missing, sizeOf }, settings)
-  learnFolderNames({ ...given, entries, kinds })
+  const entries = new Entries({ ...given, rootNames, missing, contents }, settings)
+  // The records of folders that were stored here tell how the service names all.
+  entries.onFresh(({ index }) => {
+    kinds.learnNames(findFolderNames(index, given.outbox.intents()))
+  })
   const jobs = new Jobs()
   const space = makeSpace(given, settings)
   const attributes = new RootAttributes({ ...given, contents, entries, kinds }, settings)
@@ -119,10 +99,8 @@ export function assemble(given: DriveDeps, settings: DriveSettings): DriveParts 
   const committer = new Committer({ ...recorded, nodeLocks }, settings)
   const rootRoom = new RootRoom(deps)
   const shared = { ...recorded, committer, rootRoom }
-  const attributesOf = (node: FileNode): Attributes => attributes.of(node)
-  const files = new Files({ ...shared, contents, nodeLocks, attributesOf })
-  const onKind = reindexer(given)
-  const extended = new BagAttributes({ ...deps, onKind })
+  const files = new Files({ ...shared, contents, nodeLocks })
+  const extended = new BagAttributes(deps)
   const folders = new FolderHome({ ...shared, folders: openFolders, extended }, settings)
   const changes = new NameChanges({ ...shared, folders }, settings)
   const names = new KeyedLock<'names'>()
@@ -164,31 +142,4 @@ function makeSpace(deps: DriveDeps, { account }: DriveSettings): Space {
     space.outboxChanged()
   })
   return space
-}
-
-function makeKinds(deps: DriveDeps): Kinds {
-  const { listing } = deps
-  return new Kinds({
-    ...deps,
-    records: () => listing.current()?.records ?? [],
-    // Only a name with `.zip` changes with its kind.
-    onFolder: ({ bagId, name }) => {
-      if (isZipName(name)) listing.reindex(bagId)
-    },
-  })
-}
-
-/** The records of folders that were stored here tell how the service names all. */
-function learnFolderNames(
-  deps: Pick<DriveDeps, 'outbox'> & Pick<DriveParts, 'entries' | 'kinds'>,
-): void {
-  deps.entries.onFresh(({ index }) => {
-    deps.kinds.learnNames(findFolderNames(index, deps.outbox.intents()))
-  })
-}
-
-function reindexer({ listing }: DriveDeps): (bagId: BagId) => void {
-  return (bagId) => {
-    listing.reindex(bagId)
-  }
 }

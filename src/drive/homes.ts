@@ -1,7 +1,6 @@
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { NodeId } from '../domain/ids.ts'
-import type { FolderHome } from './folders/folder-home.ts'
-import type { RootHome } from './root/root-home.ts'
+import type { OpenFolders } from './folders/open-folders.ts'
 import type { DriveSettings } from './settings.ts'
 import type { Attributes } from './tree/attributes.ts'
 import type { Home } from './tree/home.ts'
@@ -14,8 +13,9 @@ export interface MadeUp extends Home {
 
 interface HomesDeps {
   readonly nodes: Nodes
-  readonly root: RootHome
-  readonly folders: FolderHome
+  readonly root: Home
+  readonly folders: Home
+  readonly openFolders: Pick<OpenFolders, 'follow'>
 }
 
 /** Leads to the home of a node, and has what the drive makes up in its root beside the account. */
@@ -65,7 +65,7 @@ export class Homes {
 
   /** The home of a directory, once it is known what its name stands for now: another machine may have replaced it. */
   async directory(node: NodeId): Promise<Home> {
-    if (node !== ROOT) await this.#deps.folders.follow(node)
+    if (node !== ROOT) await this.#deps.openFolders.follow(node)
     return this.at(node)
   }
 

@@ -80,11 +80,6 @@ export class FolderHome implements Home, InsideOfFolders {
     return { ...attributes, ...laterTimes(attributes, opened), links: linksOf(opened) }
   }
 
-  /** Takes up what another machine made of the folder that a directory is in, or that it is. */
-  async follow(node: NodeId): Promise<void> {
-    await this.#deps.folders.follow(node)
-  }
-
   async setAttributes(node: NodeId, changes: AttributeChanges): Promise<void> {
     const top = this.#deps.folders.topNode(node)
     if (top !== undefined) {

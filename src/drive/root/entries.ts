@@ -14,6 +14,7 @@ import { changeOfItsOwn, isDone } from '../../intents/rules.ts'
 import { forgetInOrder } from '../../intents/forget-in-order.ts'
 import type { MissingBags } from './missing-bags.ts'
 import type { FileNode } from '../tree/nodes.ts'
+import type { Contents } from './contents.ts'
 import type { RootNames } from './root-names.ts'
 
 interface EntriesDeps {
@@ -23,8 +24,7 @@ interface EntriesDeps {
   readonly missing: Pick<MissingBags, 'look'>
   readonly clock: Clock
   readonly log: Logger
-  /** Size of an entry as it is shown, in bytes. */
-  readonly sizeOf: (entry: Entry) => number
+  readonly contents: Pick<Contents, 'sizeOf'>
 }
 
 /** The root of the drive as it is now: listing, intents, and on top files that are being written. */
@@ -237,8 +237,8 @@ export class Entries {
     node.entry = entry
     node.serviceName = serviceNameOf(entry)
     if (before === undefined || node.staged !== undefined) return
-    const { sizeOf, clock } = this.#deps
-    if (sizeOf(before) !== sizeOf(entry)) node.sizeChangedAtMs = clock.now()
+    const { contents, clock } = this.#deps
+    if (contents.sizeOf(before) !== contents.sizeOf(entry)) node.sizeChangedAtMs = clock.now()
   }
 
   /** Forgets confirmed intents that the listing agrees with, once a kill could not bring an older one back. */

@@ -16,6 +16,7 @@ import {
   type BagKind,
 } from '../../zip/detect.ts'
 import type { Entry } from '../../namespace/entry.ts'
+import type { Listing } from '../../namespace/listing.ts'
 import type { Tree } from '../../namespace/tree.ts'
 
 interface KindsDeps {
@@ -23,10 +24,7 @@ interface KindsDeps {
   readonly facts: FactsAccess
   /** How the service names folders, as far as that is known. */
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
-  /** The listing as it is now. */
-  readonly records: () => readonly BagRecord[]
-  /** Told when a record turned out to be a folder. */
-  readonly onFolder: (record: BagRecord) => void
+  readonly listing: Pick<Listing, 'current' | 'reindex'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -158,7 +156,7 @@ export class Kinds {
     if (names === 'plain') return
     for (const record of undecided) {
       this.set(record.bagId, 'folder')
-      this.#deps.onFolder(record)
+      this.#noteFolder(record)
     }
   }
 
@@ -211,7 +209,7 @@ export class Kinds {
 
   #take(record: BagRecord, { bytes, contentType, fileName, isSure }: BagHead): void {
     const { bagId, name } = record
-    const { folderNames, onFolder } = this.#deps
+    const { folderNames } = this.#deps
     if (isOwnFolder(bytes) && folderNames.get() === undefined) {
       if (isZipName(name)) {
         this.#undecided.set(bagId, record)
@@ -226,7 +224,12 @@ export class Kinds {
     const isDoubtful = kind === 'file' && !(isZipName(name) && looksLikeZip(bytes))
     if (isDoubtful && !isSure) throw IN_DOUBT
     this.set(bagId, kind)
-    if (kind === 'folder') onFolder(record)
+    if (kind === 'folder') this.#noteFolder(record)
+  }
+
+  /** Only a name with `.zip` changes with its kind. */
+  #noteFolder({ bagId, name }: BagRecord): void {
+    if (isZipName(name)) this.#deps.listing.reindex(bagId)
   }
 
   /**
@@ -252,7 +255,7 @@ export class Kinds {
   /** Whether a folder of ours is listed as NAME, and records without `.zip` that may tell more. */
   *#findPlain(): Generator<undefined, { isOwn: boolean; others: readonly BagRecord[] }> {
     const others: BagRecord[] = []
-    for (const record of this.#deps.records()) {
+    for (const record of this.#deps.listing.current()?.records ?? []) {
       yield
       if (isZipName(record.name)) continue
       if (this.#isOwn(record)) return { isOwn: true, others }

@@ -1,4 +1,3 @@
-import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
@@ -15,6 +14,7 @@ import type { StagedFile } from '../tree/staged-file.ts'
 import type { Committer } from './commit.ts'
 import type { Contents } from './contents.ts'
 import type { Entries } from './entries.ts'
+import type { RootAttributes } from './root-attributes.ts'
 
 export interface RootOpenFileDeps {
   readonly contents: Contents
@@ -27,7 +27,7 @@ export interface RootOpenFileDeps {
   readonly nodeLocks: KeyedLock<FileNode>
   readonly clock: Clock
   readonly log: Logger
-  readonly attributesOf: (node: FileNode) => Omit<KeptAttributes, 'mtimeMs' | 'ctimeMs'>
+  readonly attributes: RootAttributes
 }
 
 /** An open file of the root: it is written into a draft of the outbox, and close makes that a put. */
@@ -91,11 +91,11 @@ export class RootOpenFile extends OpenFile {
   /** A draft that starts as a copy of the version that the node is, or empty. */
   protected override async stage({ empty }: { readonly empty: boolean }): Promise<StagedFile> {
     const { node } = this
-    const { nodeLocks, space, contents, attributesOf } = this.#deps
+    const { nodeLocks, space, contents } = this.#deps
     return nodeLocks.run(node, async () => {
       if (node.staged?.isDraft === true) return node.staged
       this.#follow()
-      const { mode, atimeMs, uid, gid, extended } = attributesOf(node)
+      const { mode, atimeMs, uid, gid, extended } = this.#deps.attributes.of(node)
       const attributes = { mode, atimeMs, uid, gid, extended }
       const room = space.room(() => node.name)
       const staged = await contents.stage(node, { empty, attributes, room }, this.#source)

@@ -32,6 +32,13 @@ export class VirtualHome implements Home {
   readonly #nodes: Nodes
   readonly #clock: Clock
   readonly #startedAtMs: number
+  readonly truncate = refused
+  readonly makeSymlink = refused
+  readonly makeNode = refused
+  readonly unlink = refused
+  readonly removeDirectory = refused
+  readonly rename = refused
+  readonly setExtended = refused
 
   constructor(deps: { readonly nodes: Nodes; readonly clock: Clock }, top: VirtualEntry) {
     this.#nodes = deps.nodes
@@ -103,32 +110,8 @@ export class VirtualHome implements Home {
     await node.entry.touch()
   }
 
-  truncate(): Promise<void> {
-    return refused()
-  }
-
-  makeSymlink(): Promise<void> {
-    return refused()
-  }
-
-  makeNode(): Promise<void> {
-    return refused()
-  }
-
   readSymlink(): Promise<string> {
     return Promise.reject(new DriveError('invalid', 'This is not a link.'))
-  }
-
-  unlink(): Promise<NodeId> {
-    return refused()
-  }
-
-  removeDirectory(): Promise<void> {
-    return refused()
-  }
-
-  rename(): Promise<void> {
-    return refused()
   }
 
   listExtended(): readonly string[] {
@@ -137,10 +120,6 @@ export class VirtualHome implements Home {
 
   getExtended(_node: NodeId, name: string): string {
     throw new DriveError('no-attribute', `There is no attribute ${name}.`)
-  }
-
-  setExtended(): Promise<void> {
-    return refused()
   }
 
   #child(directory: VirtualDirectoryNode, name: string): VirtualNode | undefined {
