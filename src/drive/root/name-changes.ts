@@ -205,12 +205,12 @@ export class NameChanges {
 
   /** Gives what was written without a name a free one, and promises it. */
   async giveName(node: FileNode, name: string): Promise<void> {
-    const { nodes, committer } = this.#deps
-    nodes.rename(node, name, name)
+    const { rootNames, committer } = this.#deps
+    rootNames.rename(node, name, name)
     try {
       await committer.commit(node)
     } catch (error) {
-      nodes.unlink(node)
+      rootNames.unlink(node)
       throw error
     }
   }

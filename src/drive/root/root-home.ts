@@ -152,14 +152,14 @@ export class RootHome implements Home {
 
   async createNameless(parent: NodeId, made: MadeAttributes): Promise<Created> {
     this.#refuseNotRoot(parent)
-    const { nodes, files, attributes } = this.#deps
-    const node = nodes.addNameless()
+    const { rootNames, files, attributes } = this.#deps
+    const node = rootNames.addNameless()
     const file = await files.create(node, made)
     return { attributes: attributes.of(node), file }
   }
 
   async link(file: OpenFile, parent: NodeId, name: string): Promise<Attributes> {
-    const node = this.#deps.nodes.get(file.nodeId ?? ROOT)
+    const node = this.#deps.nodes.inRoot(file.nodeId ?? ROOT)
     if (node === undefined) throw new DriveError('cross-device', 'It was made in a folder.')
     if (node.name !== undefined) throw new DriveError('not-permitted', 'It has a name.')
     await this.#make(parent, name, () => this.#deps.changes.giveName(node, name))
