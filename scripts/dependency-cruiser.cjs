@@ -37,7 +37,7 @@ const layers = {
     'disk',
     'domain',
   ],
-  trace: ['kernel', 'control', 'disk', 'domain'],
+  trace: ['kernel', 'control', 'domain'],
   metrics: ['loopback', 'kernel', 'control', 'service', 'config', 'disk', 'domain'],
   loopback: ['disk', 'domain'],
   'local-service': ['service', 'disk', 'domain'],

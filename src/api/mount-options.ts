@@ -17,6 +17,8 @@ export interface MountOptions {
   readonly cacheSize?: number | string
   /** Space on the local disk that the cache leaves free: 1 GB by default. */
   readonly minFree?: number | string
+  /** The largest file that is fetched for a thumbnail: 2 MB by default; 0 fetches none. */
+  readonly thumbnails?: number | string
   /** How long deleted and replaced content is kept on this machine: a day by default; 0 keeps none. */
   readonly keepDeleted?: number | string
   /** How soon a change made elsewhere shows: 5 s by default. */

@@ -22,6 +22,7 @@ const SHARED: Readonly<Record<SharedKey | Exclude<MountOptionKey, CommandKey>, t
   stateDir: true,
   cacheSize: true,
   minFree: true,
+  thumbnails: true,
   keepDeleted: true,
   listingTtl: true,
   listingLag: true,

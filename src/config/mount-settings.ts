@@ -23,6 +23,8 @@ export interface MountSettings {
   readonly stateDir: string
   readonly cacheBytes: number
   readonly minFreeBytes: number
+  /** The largest file that is fetched for a program that makes thumbnails. */
+  readonly thumbnailBytes: number
   /** How long what was deleted or replaced is kept on this machine; 0 keeps nothing. */
   readonly keepDeletedMs: number
   readonly listingTtlMs: number

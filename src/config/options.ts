@@ -86,6 +86,12 @@ export const MOUNT_OPTIONS = {
     default: '1GB',
     help: 'space on the local disk that the cache leaves free',
   },
+  thumbnails: {
+    flags: '--thumbnails <size>',
+    kind: 'size',
+    default: '2MB',
+    help: 'largest file that is fetched for a thumbnail; 0 fetches none',
+  },
   keepDeleted: {
     flags: '--keep-deleted <time>',
     kind: 'keeping',

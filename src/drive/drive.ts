@@ -6,6 +6,7 @@ import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ExtendedAttributes } from './extended-attributes.ts'
 import { Homes, type MadeUp } from './homes.ts'
 import type { Explanation } from './explanation.ts'
+import { isHere } from './is-here.ts'
 import type { PinReport } from './pins.ts'
 import type { Nodes } from './tree/nodes.ts'
 import type { DriveSettings } from './settings.ts'
@@ -228,6 +229,11 @@ export class Drive {
       options,
     )
     return this.#parts.handles.add(file)
+  }
+
+  /** Whether a node's bytes can be read without asking the service. */
+  isHere(node: NodeId): Promise<boolean> {
+    return isHere({ ...this.#deps, ...this.#parts }, node)
   }
 
   /** Bytes read; a number at once when the bytes are here, else a promise. 0 at the end. */

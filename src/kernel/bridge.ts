@@ -21,6 +21,8 @@ export interface BridgeSettings {
   readonly gid: number
   /** Permission bits that nothing in the drive has, whatever it was stored with, such as 0o022. */
   readonly umask: number
+  /** The largest file that is fetched for a program that makes thumbnails. */
+  readonly thumbnailBytes: number
 }
 
 /** What talks to the kernel. */

@@ -60,6 +60,7 @@ function toDriveSettings(
   return {
     cacheBytes: withDefault(flags, 'cacheSize'),
     minFreeBytes: withDefault(flags, 'minFree'),
+    thumbnailBytes: withDefault(flags, 'thumbnails'),
     keepDeletedMs: withDefault(flags, 'keepDeleted'),
     listingTtlMs: withDefault(flags, 'listingTtl'),
     listingLagMs: withDefault(flags, 'listingLag'),

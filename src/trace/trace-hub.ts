@@ -1,12 +1,12 @@
 import type { TracedOperation, TraceEvent, TraceFilter } from '../control/protocol.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { EndedOperation, OperationTracer } from '../kernel/operation-watch.ts'
-import type { TracedProcess } from './processes.ts'
+import type { AskingProcess } from '../kernel/asking-process.ts'
 import { TraceReader } from './trace-reader.ts'
 
 interface TraceHubDeps {
   readonly clock: Clock
-  readonly processOf: (thread: number) => TracedProcess
+  readonly processOf: (thread: number) => AskingProcess
 }
 
 /** Hands the operations of a drive to the readers of its traces. */

@@ -23,6 +23,7 @@ const SETTINGS = {
   uid: 1000,
   gid: 1000,
   umask: 0o022,
+  thumbnailBytes: 2_000_000,
 }
 /** As Linux 6.18 offers itself. */
 const KERNEL = { major: 7, minor: 45, maxReadahead: 1 << 17, flags: 0x73ff_fffb }

@@ -10,6 +10,7 @@ import { asInKernel, encodeEntry, inDirectory, lookUpNow, onNode } from './entri
 import { MAX_TRANSFER_BYTES } from './negotiation.ts'
 import { readNames, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
+import { refuseLargeThumbnail } from './thumbnails.ts'
 import * as wire from './structures.ts'
 
 const ACCESS_MODE = 0o3
@@ -54,15 +55,17 @@ async function open(
   const { drive, lookups } = context
   const { flags } = wire.OPEN_IN.decode(body)
   const truncate = (flags & fsConstants.O_TRUNC) !== 0
-  const writer = (flags & ACCESS_MODE) === 0 ? {} : { writer: pid }
-  const handle = await onNode(context, node, (now) =>
-    drive.open(now, {
-      writable: (flags & ACCESS_MODE) !== 0,
+  const writable = (flags & ACCESS_MODE) !== 0
+  const writer = writable ? { writer: pid } : {}
+  const handle = await onNode(context, node, async (now) => {
+    if (!writable) await refuseLargeThumbnail(context, now, pid)
+    return drive.open(now, {
+      writable,
       truncate,
       append: (flags & fsConstants.O_APPEND) !== 0,
       isUncut: true,
-    }),
-  )
+    })
+  })
   return orRelease(context, handle, async () => {
     if (!truncate) await tellOtherSize(context, node)
     const isMadeUp = drive.nodeOf(handle) === undefined
