@@ -38,7 +38,7 @@ function processOf({ pid, program }: TracedOperation): readonly string[] {
   return [program === undefined ? `(${pid})` : `${program} (${pid})`]
 }
 
-/** The same as an object of JSON, in one line without its end; README.md has its fields. */
+/** The same as an object of JSON, in one line without its end; docs/GUIDE.md has its fields. */
 export function tracedToJson(event: ShownEvent): string {
   if (event.type === 'lost') return toPrintableJson({ lost: event.count }, 0)
   const { atMs, operation, path, to, offset, size, error, bytes, tookMs, pid, program } = event
