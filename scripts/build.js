@@ -20,6 +20,9 @@ import { writeDeclarations } from './declarations.js'
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'))
 const [target = 'dist', ...flags] = process.argv.slice(2)
 
+/** Of the page, in the order of the one file that the browser gets: a later rule goes before an earlier one. */
+const STYLES = ['colours', 'layout', 'lists', 'chart', 'controls', 'adapt']
+
 /**
  * Undici without what a browser has: its own index loads fetch, web sockets, mocks and caches as well, which takes a
  * quarter of the time in which a command starts. What `src/service` imports of it has to be here.
@@ -86,9 +89,11 @@ async function buildPage(source, directory) {
   const page = await rolldown({ input: join(source, 'main.ts'), platform: 'browser' })
   await page.write({ dir: directory, format: 'esm', entryFileNames: 'page.js' })
   await page.close()
-  for (const name of ['index.html', 'page.css', 'icon.svg']) {
+  for (const name of ['index.html', 'icon.svg']) {
     copyFileSync(join(source, name), join(directory, name))
   }
+  const styles = STYLES.map((name) => readFileSync(join(source, `${name}.css`), 'utf8'))
+  writeFileSync(join(directory, 'page.css'), styles.join('\n'))
 }
 
 /** The notices of the packages that the bundle has parts of, as their licenses ask. */
