@@ -8,6 +8,8 @@ export const NEW_SUFFIX = '.new'
 
 /** As `w`, but never through a link that has the name. */
 const WRITE_ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
+/** As `a`, of a file that is there. */
+const WRITE_ON = constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW
 
 /**
  * Replaces the content of a file. A reader finds the old or the new one, whole, at any time. Pieces
@@ -54,5 +56,18 @@ export function replaceFileNow(path: string, text: string): void {
   } catch (error) {
     rmSync(temporary, { force: true })
     throw error
+  }
+}
+
+/**
+ * Writes more at the end of a file that is there, within the call. A kill or a power cut leaves what was there before, and
+ * behind it all of the text, a part of it, or nothing; an error may leave a part.
+ */
+export function appendNow(path: string, text: string): void {
+  const fd = openSync(path, WRITE_ON)
+  try {
+    writeFileSync(fd, text)
+  } finally {
+    closeSync(fd)
   }
 }

@@ -12,6 +12,8 @@ export class IntentIndex implements Intents {
   readonly #byName = new Map<string, Set<IntentId>>()
   /** Superseded id -> the intent that superseded it. */
   readonly #successors = new Map<IntentId, IntentId>()
+  /** What got its name later than its id. */
+  readonly #placed = new Map<IntentId, IntentId>()
   /** Intents that were found damaged. */
   readonly #aside = new Set<IntentId>()
   /** Made when asked for; never changed, because callers keep it while they wait. */
@@ -35,6 +37,12 @@ export class IntentIndex implements Intents {
   successorOf(id: IntentId): Intent | undefined {
     const successor = this.#successors.get(id)
     return successor === undefined ? undefined : this.#byId.get(successor)
+  }
+
+  /** True when no intent got its name after this time. */
+  isLast(order: IntentId): boolean {
+    const last = this.#sorted.at(-1)?.id ?? order
+    return last <= order && [...this.#placed.values()].every((placed) => placed <= order)
   }
 
   isSetAside(id: IntentId): boolean {
@@ -64,7 +72,8 @@ export class IntentIndex implements Intents {
     this.#all = undefined
   }
 
-  #link({ id, name, supersedes }: Intent): void {
+  #link({ id, name, supersedes, placed }: Intent): void {
+    if (placed !== undefined) this.#placed.set(id, placed)
     const named = this.#byName.get(name)
     if (named === undefined) this.#byName.set(name, new Set([id]))
     else named.add(id)
@@ -72,6 +81,7 @@ export class IntentIndex implements Intents {
   }
 
   #unlink({ id, name, supersedes }: Intent): void {
+    this.#placed.delete(id)
     const named = this.#byName.get(name)
     named?.delete(id)
     if (named?.size === 0) this.#byName.delete(name)

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
+import { DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
 import { toBagId, type BagId, type IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import { keptFields, specialNode } from '../state/attribute-fields.ts'
@@ -73,8 +73,37 @@ const UPGRADES: readonly ((older: object) => object)[] = [
   (older) => ({ supersedes: [], ...older, version: 1 }),
 ]
 
+/** The last whole state that a file of states has. */
+interface LastState {
+  readonly intent: Intent
+  /** How many states the file has; 0 where its end is not that of a state, and where an older version wrote it. */
+  readonly states: number
+  /** What is wrong with what was written last, where the intent is of before. */
+  readonly torn?: unknown
+}
+
 /**
- * Parses `intent.json`, also that of an older version. Throws DriveError `corrupt` when it is none, and
+ * Parses `intent.json`: a state of the intent in each line, of which the last whole one counts. Throws as
+ * `parseIntent` when none is whole.
+ */
+export function parseStates(text: string): LastState {
+  const lines = text.split('\n').filter((line) => line !== '')
+  let torn: unknown
+  for (const line of lines.toReversed()) {
+    try {
+      const intent = parseIntent(line)
+      const isWhole = torn === undefined && text.endsWith('\n')
+      return { intent, states: isWhole ? lines.length : 0, ...(torn === undefined ? {} : { torn }) }
+    } catch (error) {
+      if (!isDriveError(error, 'corrupt')) throw error
+      torn ??= error
+    }
+  }
+  return { intent: parseIntent(text), states: 0 }
+}
+
+/**
+ * Parses one state, also that of an older version. Throws DriveError `corrupt` when it is none, and
  * `unsupported` when a newer version wrote it.
  */
 export function parseIntent(text: string): Intent {
@@ -99,7 +128,7 @@ function upgraded(value: unknown): unknown {
   return UPGRADES.slice(version).reduce((older, upgrade) => upgrade(older), value)
 }
 
-/** The text of `intent.json`, indented so that a person can read it. */
+/** A state as it is written into `intent.json`. */
 export function formatIntent(value: Intent): string {
-  return `${JSON.stringify(value, undefined, 2)}\n`
+  return `${JSON.stringify(value)}\n`
 }

@@ -2,36 +2,34 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDriveError, systemErrorCode } from '../domain/errors.ts'
 import type { Intent } from '../intents/intent.ts'
-import { parseIntent } from './intent-file.ts'
+import { parseStates } from './intent-file.ts'
 import { INTENT_FILE } from './layout.ts'
 
+/** What an older version kept of an intent while a change of it was not on the platter. */
 const KEPT = /^intent\.json\.(\d+)\.kept$/
-
-/** What an intent was before a write of this group; see `GroupSync`. */
-export function keptName(group: number): string {
-  return `${INTENT_FILE}.${group}.kept`
-}
 
 interface IntentOnDisk {
   readonly intent: Intent
+  /** Whole states in its file; 0 where it is to be written anew. */
+  readonly states: number
   /** What is wrong with its file, where the intent is of before. */
   readonly torn?: unknown
-  /** Paths of what it was before. */
+  /** Paths of what an older version kept of it. */
   readonly kept: readonly string[]
 }
 
-/** Reads an intent: as it is, or as it was last before a power cut. Rejects as `parseIntent`, and ENOENT for a draft. */
+/** Reads an intent: as it is, or as it was last before a power cut. Rejects as `parseStates`, and ENOENT for a draft. */
 export async function readIntentIn(dir: string): Promise<IntentOnDisk> {
   const kept = (await readdir(dir)).filter((name) => KEPT.test(name))
   const newestFirst = kept.sort((one, other) => groupOf(other) - groupOf(one))
   const paths = newestFirst.map((name) => join(dir, name))
   try {
-    return { intent: await readIntent(join(dir, INTENT_FILE)), kept: paths }
+    return { ...(await readStates(join(dir, INTENT_FILE))), kept: paths }
   } catch (torn) {
     if (!isTorn(torn)) throw torn
     for (const path of paths) {
       const intent = await readWhole(path)
-      if (intent !== undefined) return { intent, torn, kept: paths }
+      if (intent !== undefined) return { intent, states: 0, torn, kept: paths }
     }
     throw torn
   }
@@ -44,15 +42,15 @@ function isTorn(error: unknown): boolean {
 
 async function readWhole(path: string): Promise<Intent | undefined> {
   try {
-    return await readIntent(path)
+    return (await readStates(path)).intent
   } catch (error) {
     if (isTorn(error)) return undefined
     throw error
   }
 }
 
-async function readIntent(path: string): Promise<Intent> {
-  return parseIntent(await readFile(path, 'utf8'))
+async function readStates(path: string): Promise<ReturnType<typeof parseStates>> {
+  return parseStates(await readFile(path, 'utf8'))
 }
 
 function groupOf(name: string): number {

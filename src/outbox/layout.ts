@@ -1,15 +1,16 @@
 import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { ifThere, isThere } from '../disk/if-there.ts'
 import { syncDirectory } from '../disk/sync.ts'
-import { parseIntent } from './intent-file.ts'
+import { parseStates } from './intent-file.ts'
 import type { StepListener } from './steps.ts'
 
 export const INTENT_FILE = 'intent.json'
 export const CONTENT_FILE = 'content'
-const VERSION = 1
+/** Layout 1 had one state of an intent in its file, and layout 0 no directory of its own. */
+const VERSION = 2
 const ID_PATTERN = /^\d{17}$/
 const DAMAGED_PATTERN = /^damaged-(\d{17})(\.\d+)?$/
 const VERSION_PATTERN = /^v(\d+)$/
@@ -30,26 +31,39 @@ export function readIntentDirName(
 
 /**
  * The directory that holds the intents, made when it is missing. What an older version left is moved
- * into it: intents of layout 0 lay in `dir` itself. Each move is atomic, so that after a kill the next
+ * into it. Each move is atomic, so that after a kill the next
  * process goes on with the rest. Rejects `unsupported`, with nothing changed, when a newer version
  * left something that this one does not know.
  */
 export async function openLayout(deps: LayoutDeps, dir: string): Promise<string> {
   const path = join(dir, `v${VERSION}`)
-  const names = await namesIn(dir)
-  for (const name of names) await refuseNewer(dir, name)
+  for (const name of await namesIn(dir)) await refuseNewerLayout(dir, name)
+  const old: string[] = []
+  for (const place of olderPlaces(dir)) {
+    for (const name of (await namesIn(place)).toSorted()) {
+      const found = readIntentDirName(name)
+      if (found === undefined) continue
+      if (!found.isDamaged) await refuseNewerIntent(join(place, name))
+      old.push(join(place, name))
+    }
+  }
   await makeDirectory(path)
-  const old = names.filter((name) => readIntentDirName(name) !== undefined).sort()
-  for (const name of old) {
-    await rename(join(dir, name), await placeFor(path, name))
+  for (const from of old) {
+    await rename(from, await placeFor(path, basename(from)))
     deps.onStep?.('migrate.moved')
   }
   if (old.length === 0) return path
   // The new place first: after a power cut an intent may be in both, but not in none.
   await syncDirectory(path)
-  await syncDirectory(dir)
+  for (const place of olderPlaces(dir)) await ifThere(syncDirectory(place))
   deps.log.info({ entries: old.length }, 'Took over the outbox of an older version.')
   return path
+}
+
+/** Where older versions had their intents, the oldest first. */
+function olderPlaces(dir: string): readonly string[] {
+  const versions = Array.from({ length: VERSION - 1 }, (_, at) => join(dir, `v${at + 1}`))
+  return [dir, ...versions]
 }
 
 /**
@@ -59,9 +73,9 @@ export async function openLayout(deps: LayoutDeps, dir: string): Promise<string>
 export async function findIntentDirs(
   dir: string,
 ): Promise<readonly { readonly path: string; readonly isDamaged: boolean }[]> {
-  for (const name of await namesIn(dir)) await refuseNewer(dir, name)
+  for (const name of await namesIn(dir)) await refuseNewerLayout(dir, name)
   const found: { path: string; isDamaged: boolean }[] = []
-  for (const place of [dir, join(dir, `v${VERSION}`)]) {
+  for (const place of [...olderPlaces(dir), join(dir, `v${VERSION}`)]) {
     for (const name of await namesIn(place)) {
       const intent = readIntentDirName(name)
       if (intent !== undefined) found.push({ path: join(place, name), isDamaged: intent.isDamaged })
@@ -85,18 +99,16 @@ async function placeFor(path: string, name: string): Promise<string> {
   return placeAside(path, readIntentDirName(name)?.id ?? name)
 }
 
-async function refuseNewer(dir: string, name: string): Promise<void> {
+async function refuseNewerLayout(dir: string, name: string): Promise<void> {
   const version = Number(VERSION_PATTERN.exec(name)?.[1] ?? 0)
   if (version > VERSION && (await namesIn(join(dir, name))).length > 0) throw newerVersion(dir)
-  if (readIntentDirName(name)?.isDamaged === false) {
-    const text = await ifThere(readFile(join(dir, name, INTENT_FILE), 'utf8'))
-    if (text !== undefined) refuseNewerIntent(text)
-  }
 }
 
-function refuseNewerIntent(text: string): void {
+async function refuseNewerIntent(path: string): Promise<void> {
+  const text = await ifThere(readFile(join(path, INTENT_FILE), 'utf8'))
+  if (text === undefined) return
   try {
-    parseIntent(text)
+    parseStates(text)
   } catch (error) {
     // What is damaged is set aside when it is loaded.
     if (error instanceof DriveError && error.code === 'unsupported') throw error

@@ -2,7 +2,7 @@ import { listedAs } from '../domain/folder-names.ts'
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { deletedBags } from '../intents/rules.ts'
-import type { PutIntent } from '../intents/intent.ts'
+import type { Intent, PutIntent } from '../intents/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { askForBag } from '../service/has-bag.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
@@ -123,11 +123,17 @@ async function isThereNow(
   }
 }
 
-/** Bags that belong to other intents, or that we delete: a listing that lags may still have those. */
-export function bagsOfOthers(
-  { outbox }: Pick<UploaderDeps, 'outbox'>,
-  put: PutIntent,
-): readonly BagId[] {
+/** True for a bag that another of these intents was given, or that one of them takes the place of. */
+export function isOfOther(intents: readonly Intent[], put: PutIntent, bagId: BagId): boolean {
+  return intents.some(
+    (other) =>
+      other.replaces.includes(bagId) ||
+      (other.kind === 'put' && other.bagId === bagId && other.id !== put.id),
+  )
+}
+
+/** The same bags, all of them: a listing that lags may still have those that we delete. */
+function bagsOfOthers({ outbox }: Pick<UploaderDeps, 'outbox'>, put: PutIntent): readonly BagId[] {
   return outbox.intents().flatMap((other) => {
     if (other.id === put.id) return other.replaces
     const own = other.kind === 'put' && other.bagId !== undefined ? [other.bagId] : []

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { link, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
 import {
@@ -13,15 +13,14 @@ import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
 import { orderOf, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
-import { replaceFileNow } from '../disk/atomic-file.ts'
 import { GroupSync, type SyncFileSystem } from '../disk/group-sync.ts'
 import { isThere } from '../disk/if-there.ts'
 import { syncDirectory } from '../disk/sync.ts'
 import type { Reserve } from '../state/reserve.ts'
-import { formatIntent } from './intent-file.ts'
-import { keptName, readIntentIn } from './kept-intents.ts'
+import { readIntentIn } from './kept-intents.ts'
 import { IntentIndex } from '../intents/intent-index.ts'
 import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readIntentDirName } from './layout.ts'
+import { StateFiles } from './state-files.ts'
 import type { StepListener } from './steps.ts'
 
 /** Whether a change must survive a power cut, a second later at most, or only a kill of this process. */
@@ -41,7 +40,13 @@ interface OutboxDeps {
 /** Told of an intent as it was, undefined for a new one, and as it is, undefined for one that is gone. */
 type ChangeListener = (before: Intent | undefined, after: Intent | undefined) => void
 
-/** An intent as it was before a change that is not on the platter yet. */
+/** The groups of the first and the last write of an intent. */
+interface Groups {
+  readonly first: number
+  readonly last: number
+}
+
+/** An intent as an older version kept it, until what it is now is on the platter. */
 interface Kept {
   readonly id: IntentId
   readonly path: string
@@ -64,8 +69,9 @@ export class Outbox implements Intents {
   readonly #writes = new Map<IntentId, Promise<unknown>>()
   /** What of the outbox, and of what lies in it, is on the platter. */
   readonly sync: GroupSync
-  /** Intents that a power cut must not take, and each later write of theirs neither: the group of their last one. */
-  readonly #groups = new Map<IntentId, number>()
+  /** Of intents that a power cut must not take, and each later write of theirs neither. */
+  readonly #groups = new Map<IntentId, Groups>()
+  readonly #files = new StateFiles()
   #kept: readonly Kept[] = []
   /** Intents whose content may not be what was written, and which nothing has compared with its sum yet. */
   readonly #unchecked = new Set<IntentId>()
@@ -81,7 +87,7 @@ export class Outbox implements Intents {
       this.#dropKept(group)
     })
     this.sync.onFailure((group) => {
-      for (const [id, written] of this.#groups) if (written === group) this.#unchecked.add(id)
+      for (const [id, { last }] of this.#groups) if (last === group) this.#unchecked.add(id)
     })
   }
 
@@ -127,12 +133,13 @@ export class Outbox implements Intents {
 
   async #load(id: IntentId): Promise<(() => Promise<void>) | undefined> {
     try {
-      const { intent, torn, kept } = await readIntentIn(join(this.#dir, id))
+      const { intent, states, torn, kept } = await readIntentIn(join(this.#dir, id))
       if (intent.id !== id) throw new DriveError('corrupt', 'This is the intent of another place.')
       this.#noteId(orderOf(intent))
       // A file whose last open copy was on its way to be replaced, or just unlinked: it comes back.
       if (intent.kind === 'delete' && intent.phase === 'held') return () => this.#forget(id)
       this.#intents.set(intent)
+      this.#files.noteFound(id, states)
       this.#unchecked.add(id)
       const group = this.#note(intent)
       this.#kept = [...this.#kept, ...kept.map((path) => ({ id, path, group }))]
@@ -197,6 +204,11 @@ export class Outbox implements Intents {
   /** The intent that takes the place of a put, if any. */
   successorOf(id: IntentId): Intent | undefined {
     return this.#intents.successorOf(id)
+  }
+
+  /** True when no intent got its name after this time. */
+  isLast(order: IntentId): boolean {
+    return this.#intents.isLast(order)
   }
 
   isSetAside(id: IntentId): boolean {
@@ -334,6 +346,7 @@ export class Outbox implements Intents {
       before = this.#intents.get(id)
       this.#intents.delete(id)
       this.#groups.delete(id)
+      this.#files.forget(id)
       this.#unchecked.delete(id)
       await rm(join(this.#dir, id), { recursive: true, force: true })
     })
@@ -361,10 +374,8 @@ export class Outbox implements Intents {
 
   async #write(intent: Intent, options: Durability): Promise<void> {
     const { id } = intent
-    const isDurable = options.durable || this.#groups.has(id)
-    if (isDurable) await this.#keep(id)
-    replaceFileNow(join(this.#dir, id, INTENT_FILE), formatIntent(intent))
-    if (isDurable) this.#note(intent)
+    await this.#files.write(join(this.#dir, id, INTENT_FILE), intent)
+    if (options.durable || this.#groups.has(id)) this.#note(intent)
   }
 
   /** Its file is to be on the platter. */
@@ -372,23 +383,8 @@ export class Outbox implements Intents {
     const dir = join(this.#dir, id)
     const content = kind === 'put' ? [join(dir, CONTENT_FILE)] : []
     const group = this.sync.note([...content, join(dir, INTENT_FILE), dir])
-    this.#groups.set(id, group)
+    this.#groups.set(id, { first: this.#groups.get(id)?.first ?? group, last: group })
     return group
-  }
-
-  /**
-   * A file that takes the place of another can be empty after a power cut. What is, or may be, on the platter is kept
-   * until the new one is there too.
-   */
-  async #keep(id: IntentId): Promise<void> {
-    const { group } = this.sync
-    const written = this.#groups.get(id)
-    if (written === undefined || written === group) return
-    const dir = join(this.#dir, id)
-    const path = join(dir, keptName(group))
-    if (this.#kept.some((kept) => kept.path === path)) return
-    await link(join(dir, INTENT_FILE), path)
-    this.#kept = [...this.#kept, { id, path, group }]
   }
 
   #dropKept(group: number): void {
@@ -407,7 +403,7 @@ export class Outbox implements Intents {
     const isSent = intent?.kind !== 'put' || intent.sentAtMs !== undefined
     return (
       !isSent &&
-      this.#groups.get(id) === this.sync.group &&
+      this.#groups.get(id)?.first === this.sync.group &&
       !this.#kept.some((kept) => kept.id === id)
     )
   }

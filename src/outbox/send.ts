@@ -2,7 +2,7 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import { explainRefusal, type Refused } from './account-room.ts'
-import { bagsOfOthers, isOurs } from './lost-answer.ts'
+import { isOfOther, isOurs } from './lost-answer.ts'
 import type { Try, UploaderDeps } from './ports.ts'
 import { idOfNoBag, lookForBag } from './proof.ts'
 
@@ -37,7 +37,7 @@ export async function send(
   try {
     const bagId = await sendWithRoom(deps, put, what, attempt)
     deps.onStep?.('upload.answered')
-    const isKnown = wasKnown(bagId) || isOfOther(deps, put, bagId)
+    const isKnown = wasKnown(bagId) || isOfOtherNow(deps, put, bagId)
     if (!isKnown) deps.answered.set(bagId, put.id)
     const isProven = isKnown
       ? await requireOurs(deps, put, bagId, attempt.signal)
@@ -57,17 +57,20 @@ export async function send(
  * such a bag, and so does one that is wrong.
  */
 function knownBags(deps: SendDeps, put: PutIntent): (bagId: BagId) => boolean {
-  const { listing, facts } = deps
+  const { listing, facts, outbox } = deps
   const index = listing.current()?.index
-  const others = new Set([...bagsOfOthers(deps, put), ...put.replaces])
+  const before = outbox.intents()
   return (bagId) =>
-    others.has(bagId) || facts.get(bagId) !== undefined || (index?.recordsOf(bagId).length ?? 0) > 0
+    put.replaces.includes(bagId) ||
+    isOfOther(before, put, bagId) ||
+    facts.get(bagId) !== undefined ||
+    (index?.recordsOf(bagId).length ?? 0) > 0
 }
 
 /** True for an id that another upload was answered meanwhile. */
-function isOfOther(deps: SendDeps, put: PutIntent, bagId: BagId): boolean {
-  const first = deps.answered.get(bagId)
-  return (first !== undefined && first !== put.id) || bagsOfOthers(deps, put).includes(bagId)
+function isOfOtherNow({ answered, outbox }: SendDeps, put: PutIntent, bagId: BagId): boolean {
+  const first = answered.get(bagId)
+  return (first !== undefined && first !== put.id) || isOfOther(outbox.intents(), put, bagId)
 }
 
 /** Throws for a bag that holds other content: nothing is stored in it, and nothing is deleted for it. */

@@ -302,7 +302,8 @@ export class Uploader {
 
   /** A kill may have left what a finished change superseded: its bag is to be deleted yet. */
   #isOver(intent: Intent): boolean {
-    return isDone(intent) && this.#takeOver.superseded(intent.id).length === 0
+    if (!isDone(intent)) return false
+    return intent.supersedes.length === 0 || this.#takeOver.superseded(intent.id).length === 0
   }
 
   /** Stops at the first intent that finds no free place: the end of each job comes back here. */

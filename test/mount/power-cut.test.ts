@@ -77,7 +77,7 @@ describe.runIf(canMount() && canTrace())('what was closed survives a power cut',
     const asked = calls.find(({ text }) => text.includes('/dev/fuse') && text.includes(AFTER_CLOSE))
     expect(asked, 'The drive was not asked after close').toBeDefined()
     return calls
-      .filter(({ endedAt, text }) => endedAt < (asked?.endedAt ?? 0) && text.includes('outbox/v1'))
+      .filter(({ endedAt, text }) => endedAt < (asked?.endedAt ?? 0) && text.includes('outbox/v2'))
       .flatMap(({ text }) => nameOf(text) ?? [])
   }
 
@@ -170,6 +170,6 @@ function nameOf(text: string): string | undefined {
   if (path.endsWith('/files')) return 'sync directory of staged'
   if (path.endsWith('/journal.jsonl')) return 'sync journal'
   if (path.endsWith('/intent.json')) return 'sync intent.json'
-  if (/\/v1\/\d{17}$/.test(path)) return 'sync directory of the intent'
-  return path.endsWith('/v1') ? 'sync directory of the outbox' : undefined
+  if (/\/v2\/\d{17}$/.test(path)) return 'sync directory of the intent'
+  return path.endsWith('/v2') ? 'sync directory of the outbox' : undefined
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseStates } from '../../src/outbox/intent-file.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, HANGING_MS, MountedDrive } from '../support/mounted-drive.ts'
 
@@ -37,18 +38,17 @@ async function leaveWork(): Promise<void> {
 /** Puts the outbox back into the form that layout 0 had: no directory of a version, fewer fields. */
 function makeOlder(): number {
   const outbox = outboxDir()
-  const ids = readdirSync(join(outbox, 'v1'))
+  const ids = readdirSync(join(outbox, 'v2'))
   for (const id of ids) {
-    renameSync(join(outbox, 'v1', id), join(outbox, id))
+    renameSync(join(outbox, 'v2', id), join(outbox, id))
     const path = join(outbox, id, 'intent.json')
-    const { version, supersedes, ...older } = JSON.parse(readFileSync(path, 'utf8')) as Record<
-      string,
-      unknown
-    >
+    const { version, supersedes, ...older }: Record<string, unknown> = {
+      ...parseStates(readFileSync(path, 'utf8')).intent,
+    }
     expect([version, supersedes]).toEqual([1, []])
     writeFileSync(path, JSON.stringify(older))
   }
-  rmdirSync(join(outbox, 'v1'))
+  rmdirSync(join(outbox, 'v2'))
   return ids.length
 }
 
@@ -74,7 +74,7 @@ describe.runIf(canMount())('an outbox of an older version', () => {
     await bench.service.proxy.up()
     await dieAt('migrate.moved:1')
     await dieAt('migrate.moved:2')
-    expect(readdirSync(join(outboxDir(), 'v1'))).toHaveLength(3)
+    expect(readdirSync(join(outboxDir(), 'v2'))).toHaveLength(3)
     const drive = await bench.mount('--listing-lag', '1s')
     expect(await drive.sh(`cat ${FILES.join(' ')} old F/x`)).toBe(
       'content a\ncontent b\ncontent c\nsecond\ninside\n',
@@ -84,18 +84,18 @@ describe.runIf(canMount())('an outbox of an older version', () => {
       .toEqual(['F', ...FILES, 'old'])
     expect((await bench.service.contentOf('old')).toString()).toBe('second\n')
     await drive.leave()
-    expect(readdirSync(outboxDir())).toEqual(['v1'])
+    expect(readdirSync(outboxDir())).toEqual(['v2'])
   })
 
   it('of a newer one stops the mount with one sentence, and stays as it is', async () => {
     await leaveWork()
     await bench.service.proxy.up()
-    const newer = join(outboxDir(), 'v2', '00000000000000001')
+    const newer = join(outboxDir(), 'v3', '00000000000000001')
     mkdirSync(newer, { recursive: true })
     const outcome = await bench.mountBy('--foreground')
     expect(outcome.code).toBe(1)
     expect(outcome.stderr).toMatch(/newer version of bagfs; use that one/)
-    expect(readdirSync(join(outboxDir(), 'v1'))).toHaveLength(FILES.length + 2)
+    expect(readdirSync(join(outboxDir(), 'v2'))).toHaveLength(FILES.length + 2)
     expect(bench.service.uploads()).toEqual(['old'])
   })
 })

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { execa } from 'execa'
 import { expect } from 'vitest'
-import { parseIntent } from '../../src/outbox/intent-file.ts'
+import { parseStates } from '../../src/outbox/intent-file.ts'
 import { isToSend } from '../../src/intents/rules.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
 import { TrashFiles } from '../../src/trash/trash-files.ts'
@@ -200,7 +200,7 @@ export class CrashRun {
   /** Names of the intents in the state directory that are not carried out. */
   unfinished(): readonly string[] {
     return this.intentFiles()
-      .map((path) => parseIntent(readFileSync(path, 'utf8')))
+      .map((path) => parseStates(readFileSync(path, 'utf8')).intent)
       .filter((intent) => intent.phase === 'held' || isToSend(intent))
       .map(({ name }) => name)
   }

@@ -4,7 +4,6 @@ import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { Base } from '../../intents/base.ts'
 import { newPut } from '../../intents/builders.ts'
 import type { DeleteIntent, PutIntent } from '../../intents/intent.ts'
-import { orderOf } from '../../intents/rules.ts'
 import { covers, isUnsentDelete, withDeletes } from '../../intents/replacing.ts'
 import { named, ofPut, type Replaced } from '../../intents/transitions.ts'
 import type { Durability, Outbox } from '../../outbox/outbox.ts'
@@ -91,7 +90,7 @@ export class Puts {
   /** It gets its name now: what was changed since it got its id, or the name, came before. */
   #placing(id: IntentId): Pick<PutIntent, 'placed'> {
     const { outbox } = this.#deps
-    return outbox.intents().some((other) => orderOf(other) > id) ? { placed: outbox.nextId() } : {}
+    return outbox.isLast(id) ? {} : { placed: outbox.nextId() }
   }
 
   #phaseOf(name: string, { phase, content }: NewContent): Phase {

@@ -80,8 +80,8 @@ function expectAll(outbox: Outbox): void {
     expect(readFileSync(outbox.contentPath(toId(number)), 'utf8')).toBe(`content ${number}`)
   }
   const names = outbox.damaged().map((path) => path.slice(dir.length + 1))
-  expect([...names].sort()).toEqual([`v1/damaged-${toId(5)}`, `v1/damaged-${toId(6)}`])
-  expect(readdirSync(dir).sort()).toEqual(['notes', 'v1'])
+  expect([...names].sort()).toEqual([`v2/damaged-${toId(5)}`, `v2/damaged-${toId(6)}`])
+  expect(readdirSync(dir).sort()).toEqual(['notes', 'v2'])
 }
 
 describe('an outbox of an older version', () => {
@@ -110,22 +110,48 @@ describe('an outbox of an older version', () => {
     writeOlder()
     const id = toId(1)
     writeEntry(
-      join(dir, 'v1', id),
+      join(dir, 'v2', id),
       { ...OLDER, version: 1, supersedes: [], id, name: 'newer' },
       'newer',
     )
     const outbox = await open()
     expect(outbox.get(id)?.name).toBe('newer')
-    expect(readFileSync(join(dir, 'v1', `damaged-${id}`, 'content'), 'utf8')).toBe('content 1')
-    expect(outbox.damaged()).toContain(join(dir, 'v1', `damaged-${id}`))
+    expect(readFileSync(join(dir, 'v2', `damaged-${id}`, 'content'), 'utf8')).toBe('content 1')
+    expect(outbox.damaged()).toContain(join(dir, 'v2', `damaged-${id}`))
   })
 
   it('is written in the form of this version when an intent changes', async () => {
     writeOlder()
     const outbox = await open()
     await outbox.update(toId(1), (intent) => ({ ...intent, name: 'renamed' }), { durable: true })
-    const written = readFileSync(join(dir, 'v1', toId(1), 'intent.json'), 'utf8')
+    const written = readFileSync(join(dir, 'v2', toId(1), 'intent.json'), 'utf8')
     expect(JSON.parse(written)).toMatchObject({ version: 1, supersedes: [], name: 'renamed' })
+  })
+
+  it('of layout 1 is taken over as it was last, also after a power cut, and goes on from there', async () => {
+    const at = (number: number): string => join(dir, 'v1', toId(number))
+    const name = (number: number, text: string): string =>
+      JSON.stringify(
+        { ...OLDER, version: 1, supersedes: [], id: toId(number), name: text },
+        undefined,
+        2,
+      )
+    for (const number of [1, 2]) writeEntry(at(number), undefined, `content ${number}`)
+    writeFileSync(join(at(1), 'intent.json'), `${name(1, 'whole')}\n`)
+    writeFileSync(join(at(2), 'intent.json'), '')
+    writeFileSync(join(at(2), 'intent.json.5.kept'), `${name(2, 'before')}\n`)
+    const outbox = await open()
+    const names = (): readonly string[] => outbox.intents().map((intent) => intent.name)
+    expect(names()).toEqual(['whole', 'before'])
+    expect(readFileSync(outbox.contentPath(toId(2)), 'utf8')).toBe('content 2')
+    for (const { id } of outbox.intents()) {
+      for (const more of ['+', '-']) {
+        await outbox.update(id, (put) => ({ ...put, name: put.name + more }), { durable: true })
+      }
+    }
+    await outbox.close()
+    expect((await open()).intents().map((intent) => intent.name)).toEqual(['whole+-', 'before+-'])
+    expect(readdirSync(join(dir, 'v1'))).toEqual([])
   })
 })
 
@@ -134,16 +160,16 @@ describe('an outbox of a newer version', () => {
   const newer = { ...OLDER, version: 2, supersedes: [], id, name: 'name' }
 
   it.each([
-    { what: 'layout', path: ['v2', id] },
-    { what: 'intent', path: ['v1', id] },
+    { what: 'layout', path: ['v3', id] },
+    { what: 'intent', path: ['v2', id] },
     { what: 'intent in the place of layout 0', path: [id] },
   ])('is refused in one sentence, and not touched ($what)', async ({ path }) => {
     writeEntry(join(dir, ...path), newer)
     // What this version would tidy up stays too.
-    writeEntry(join(dir, 'v1', toId(2)), undefined)
-    writeEntry(join(dir, 'v1', toId(3)), { half: 'an intent' })
+    writeEntry(join(dir, 'v2', toId(2)), undefined)
+    writeEntry(join(dir, 'v2', toId(3)), { half: 'an intent' })
     writeEntry(join(dir, toId(4)), { ...OLDER, id: toId(4), name: 'older' })
-    if (path[0] === 'v1') rmSync(join(dir, toId(4)), { recursive: true })
+    if (path[0] === 'v2') rmSync(join(dir, toId(4)), { recursive: true })
     const before = filesIn(dir)
     await expect(open()).rejects.toMatchObject({
       code: 'unsupported',
@@ -153,8 +179,8 @@ describe('an outbox of a newer version', () => {
   })
 
   it('is no hindrance when nothing waits in it', async () => {
-    mkdirSync(join(dir, 'v2'))
-    writeEntry(join(dir, 'v1', id), { ...newer, version: 1 })
+    mkdirSync(join(dir, 'v3'))
+    writeEntry(join(dir, 'v2', id), { ...newer, version: 1 })
     expect((await open()).intents()).toHaveLength(1)
   })
 })

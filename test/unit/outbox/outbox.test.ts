@@ -16,6 +16,7 @@ import { toBagId, type IntentId } from '../../../src/domain/ids.ts'
 import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { formatIntent, parseIntent } from '../../../src/outbox/intent-file.ts'
+import { orderOf } from '../../../src/intents/rules.ts'
 import { IntentIndex } from '../../../src/intents/intent-index.ts'
 import { Outbox } from '../../../src/outbox/outbox.ts'
 
@@ -31,7 +32,7 @@ const open = (clock: Clock = systemClock): Promise<Outbox> =>
   Outbox.open({ clock, log: silentLogger }, { dir })
 const at = (ms: number): Clock => ({ ...systemClock, now: () => ms })
 const toId = (number: number): IntentId => String(number).padStart(17, '0') as IntentId
-const inDir = (...path: readonly string[]): string => join(dir, 'v1', ...path)
+const inDir = (...path: readonly string[]): string => join(dir, 'v2', ...path)
 
 function put(id: IntentId, more: Partial<PutIntent> = {}): PutIntent {
   return {
@@ -83,6 +84,7 @@ const anyIntent: fc.Arbitrary<Intent> = fc.oneof(
       ),
       uploaded,
       sentAtMs: fc.nat(),
+      placed: id,
       namesakes: fc.array(bagId),
       bagId,
       replacedAreDeleted: fc.boolean(),
@@ -171,6 +173,9 @@ describe('the index of intents', () => {
             expect(index.get(old)).toBe(plain.get(old))
             expect(index.successorOf(old)).toBe(
               sorted.find(({ supersedes }) => supersedes.includes(old)),
+            )
+            expect(index.isLast(old)).toBe(
+              sorted.every((other) => other.id <= old && orderOf(other) <= old),
             )
           }
         }

@@ -1,4 +1,12 @@
-import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
@@ -61,52 +69,55 @@ function holdDisk({ outbox }: Workshop): () => void {
 
 describe('a power cut', () => {
   it.each([
-    ['zeros', makeZeros],
-    [
-      'less',
-      (path: string) => {
-        truncateSync(path, 40)
-      },
-    ],
-    [
-      'nothing',
-      (path: string) => {
-        rmSync(path)
-      },
-    ],
+    ['zeros', (length: number) => length],
+    ['less', (length: number) => length - 40],
+    ['nothing', () => 0],
   ])(
     'that leaves %s of a change that was written a moment ago leaves what was promised',
-    async (_, tear) => {
+    async (what, left) => {
       const shop = await openWorkshop(BACK)
       const id = await shop.put('a', 'content')
       await shop.outbox.sync.complete()
       const file = fileOf(shop, id)
+      const promised = readFileSync(file)
       await describeAs(shop, id, 'first')
-      await describeAs(shop, id, 'second')
-      tear(file)
+      const all = readFileSync(file)
+      const end = promised.length + left(all.length - promised.length)
+      const tail = Buffer.from(all.subarray(promised.length, end))
+      writeFileSync(file, Buffer.concat([promised, what === 'zeros' ? tail.fill(0) : tail]))
       const after = await cut(shop)
       expect(putOf(after, id).description).toBe('')
       await describeAs(after, id, 'third')
+      await describeAs(after, id, 'fourth')
       await after.outbox.sync.complete()
       const last = await after.restart()
-      expect(putOf(last, id).description).toBe('third')
+      expect(putOf(last, id).description).toBe('fourth')
       expect(last.outbox.damaged()).toEqual([])
     },
   )
 
-  it('leaves what was written before a round, when a change came during it', async () => {
+  it('takes nothing of what an intent was before, however often that changes', async () => {
     const shop = await openWorkshop(BACK)
     const id = await shop.put('a', 'content')
-    await shop.outbox.sync.complete()
-    await describeAs(shop, id, 'first')
-    const round = shop.outbox.sync.complete()
-    // The round has begun: what comes now is not in it.
-    const { group } = shop.outbox.sync
-    while (shop.outbox.sync.group === group) await Promise.resolve()
-    await describeAs(shop, id, 'second')
-    await round
-    makeZeros(fileOf(shop, id))
-    expect(putOf(await cut(shop), id).description).toBe('first')
+    for (let change = 0; change < 150; change += 1) await describeAs(shop, id, String(change))
+    const states = readFileSync(fileOf(shop, id), 'utf8').trimEnd().split('\n')
+    expect(states.length).toBeLessThan(100)
+    expect(putOf(await shop.restart(), id).description).toBe('149')
+  })
+
+  it('is no worse when a change could not be written whole: the next one counts', async () => {
+    const shop = await openWorkshop(BACK)
+    const id = await shop.put('a', 'content')
+    const file = fileOf(shop, id)
+    rmSync(file)
+    mkdirSync(file)
+    await expect(describeAs(shop, id, 'refused')).rejects.toMatchObject({ code: 'local-io' })
+    rmdirSync(file)
+    expect(putOf(shop, id).description).toBe('')
+    // As a write that broke off leaves it.
+    writeFileSync(file, '{"version":1,"kind":"pu')
+    await describeAs(shop, id, 'next')
+    expect(putOf(await shop.restart(), id).description).toBe('next')
   })
 
   it.each([

@@ -32,7 +32,7 @@ function place(path: string, text?: string): void {
 }
 
 it('an outbox is read as it is: intents of all layouts in order, and nothing is changed', async () => {
-  place(`v1/${ID}3`, intent(3))
+  place(`v2/${ID}3`, `${intent(3, { name: 'as it was' })}\n${intent(3)}\n`)
   place(`v1/${ID}2`, intent(2))
   place(`v1/${ID}4`)
   place(`v1/${ID}5`, '{"version": 1')
@@ -47,13 +47,13 @@ it('an outbox is read as it is: intents of all layouts in order, and nothing is 
   expect(intents.map(({ id }) => outbox.contentPath(id))).toEqual([
     join(dir, `${ID}1/content`),
     join(dir, `v1/${ID}2/content`),
-    join(dir, `v1/${ID}3/content`),
+    join(dir, `v2/${ID}3/content`),
   ])
   expect(readdirSync(dir, { recursive: true })).toEqual(before)
 })
 
 it('an outbox that is not there holds nothing, and one of a newer version is refused', async () => {
   expect(await readOutbox(join(dir, 'none'))).toMatchObject({ intents: [], damaged: [] })
-  place(`v2/${ID}1`, intent(1))
+  place(`v3/${ID}1`, intent(1))
   await expect(readOutbox(dir)).rejects.toMatchObject({ code: 'unsupported' })
 })

@@ -140,7 +140,7 @@ describe.each(GOES)(
       await user.drive.flush(handle)
       await user.drive.release(handle)
       await user.drain()
-      const outbox = join(dir, 'state', 'outbox', 'v1')
+      const outbox = join(dir, 'state', 'outbox', 'v2')
       const left = readdirSync(outbox).filter((id) => user.outbox.get(id as never) === undefined)
       expect(left).toEqual([])
     })
