@@ -9,7 +9,7 @@ const MOST_STATES = 100
 /**
  * Writes intents down, each in a file of its own to which a line is added for each state. What was on the platter
  * before stays whole, whatever a power cut does to the end. To replace a file instead makes some file systems
- * write it out at once, which takes longer than all else that an upload needs of the local disk.
+ * write it out at once.
  */
 export class StateFiles {
   /** How many whole states the file of an intent ends with; 0 where it is to be written anew. */

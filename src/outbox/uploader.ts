@@ -7,6 +7,7 @@ import type { Job, JobControl, Jobs } from './jobs.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import { TakeOver } from './take-over.ts'
 import { TryTimes } from './try-times.ts'
+import { UploadTurns } from './upload-turns.ts'
 import {
   blockersOf,
   dueAtMs,
@@ -41,6 +42,7 @@ export class Uploader {
   readonly #takeOver: TakeOver
   readonly #jobs: Jobs
   readonly #tryTimes = new TryTimes()
+  readonly #uploadTurns = new UploadTurns()
   /** Puts whose upload may have arrived without us knowing, until they are confirmed or gone. */
   readonly #mayHaveArrived = new Set<IntentId>()
   readonly #publishing = new Set<IntentId>()
@@ -99,6 +101,12 @@ export class Uploader {
       this.#kicked = false
       this.#startReady()
     })
+  }
+
+  /** As `kick`, for a program that goes on with other files meanwhile. */
+  kickBehind(): void {
+    this.#uploadTurns.noteClose(this.#deps.clock.now())
+    this.kick()
   }
 
   /** The network or the token came back: tries again at once what failed for want of it. */
@@ -314,11 +322,19 @@ export class Uploader {
     let soonest = Infinity
     for (const intent of this.#deps.outbox.intents()) {
       if (this.#jobs.busy >= this.#settings.concurrency) return
+      const nextMs = this.#failedInDrain === undefined ? this.#uploadTurns.next(now) : undefined
+      if (nextMs !== undefined) {
+        soonest = Math.min(soonest, nextMs)
+        break
+      }
       if (!this.#isOpen(intent)) continue
       const due = Math.max(dueAtMs(intent), this.#tryTimes.get(intent.id) ?? 0)
       if (due > now) soonest = Math.min(soonest, due)
       else if (intent.phase === 'held') this.#publish(intent.id).catch(alreadyLogged)
-      else if (this.#blockersOf(intent).length === 0) this.#run(intent.id)
+      else if (this.#blockersOf(intent).length === 0) {
+        this.#run(intent.id)
+        this.#uploadTurns.noteBegin(now)
+      }
     }
     this.#wakeAt(soonest, now)
   }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import type { StreamedBody } from './exchange.ts'
@@ -29,13 +30,28 @@ const BLOCK_BYTES = 512 * 1024
 /** Bytes per write: a link of 2 KiB/s moves one within the usual limit on standing still. */
 const SLICE_BYTES = 64 * 1024
 
-/** Opens the file of an upload. Rejects `local-io` when it is not there; its body, when it has another length. */
+/** Opens the file of an upload. Rejects `local-io` when it is not there or, here or in its body, when it has another length. */
 export async function openForm(form: UploadForm): Promise<OpenForm> {
-  const what = `Reading ${form.path}`
+  if (form.pieces === undefined && form.length <= SLICE_BYTES) {
+    const content = readSmall(form)
+    return makeForm(form, (frame) => inOnePiece(content, frame))
+  }
   const opening = form.pieces === undefined ? open(form.path, 'r') : undefined
   const file = await opening?.catch((error: unknown) => {
-    throw fromFileSystem(error, what)
+    throw fromFileSystem(error, `Reading ${form.path}`)
   })
+  return makeForm(
+    form,
+    (frame) => framed(form, file, frame),
+    async () => file?.close(),
+  )
+}
+
+function makeForm(
+  form: UploadForm,
+  pieces: (frame: Frame) => ReturnType<StreamedBody['pieces']>,
+  close: OpenForm['close'] = () => Promise.resolve(),
+): OpenForm {
   const boundary = `bagfs-${randomBytes(16).toString('hex')}`
   return {
     contentType: `multipart/form-data; boundary=${boundary}`,
@@ -44,10 +60,10 @@ export async function openForm(form: UploadForm): Promise<OpenForm> {
       const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
       return {
         length: head.length + form.length + tail.length,
-        pieces: () => framed(form, file, { head, tail, onProgress }),
+        pieces: () => pieces({ head, tail, onProgress }),
       }
     },
-    close: async () => file?.close(),
+    close,
   }
 }
 
@@ -55,6 +71,36 @@ interface Frame {
   readonly head: Buffer
   readonly tail: Buffer
   readonly onProgress: (sentBytes: number) => void
+}
+
+/** Within the call: what was written a moment ago is in memory, and several calls of other threads take longer than one read. */
+function readSmall(form: UploadForm): Buffer {
+  // One byte more tells whether the file has become longer.
+  const block = Buffer.allocUnsafe(form.length + 1)
+  let length: number
+  try {
+    const fd = openSync(form.path, 'r')
+    try {
+      length = readSync(fd, block, 0, block.length, 0)
+    } finally {
+      closeSync(fd)
+    }
+  } catch (error) {
+    throw fromFileSystem(error, `Reading ${form.path}`)
+  }
+  if (length !== form.length) throw changed(form, length)
+  return block.subarray(0, length)
+}
+
+// eslint-disable-next-line @typescript-eslint/require-await -- a body is asynchronous, and this one is here already
+async function* inOnePiece(
+  content: Buffer,
+  { head, tail, onProgress }: Frame,
+): AsyncGenerator<{ bytes: Uint8Array; isLast: boolean }> {
+  onProgress(0)
+  yield { bytes: Buffer.concat([head, content]), isLast: false }
+  onProgress(content.length)
+  yield { bytes: tail, isLast: true }
 }
 
 async function* framed(

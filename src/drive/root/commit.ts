@@ -41,7 +41,7 @@ export class Committer {
   async secure(id: IntentId): Promise<void> {
     const intent = this.#deps.outbox.get(id)
     if (intent?.phase !== 'waiting') return
-    if (this.#settings.writeBack) this.#deps.uploader.kick()
+    if (this.#settings.writeBack) this.#deps.uploader.kickBehind()
     else await this.#deps.uploader.attempt(id)
   }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { BagCache } from '../../../src/content/bag-cache.ts'
-import { systemClock } from '../../../src/domain/clock.ts'
+import { systemClock, type Clock } from '../../../src/domain/clock.ts'
 import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
 import { newDelete, newPut } from '../../../src/intents/builders.ts'
 import type { DeleteIntent, PutIntent } from '../../../src/intents/intent.ts'
@@ -57,6 +57,8 @@ export interface WorkshopOptions extends Partial<UploaderSettings> {
   readonly capacityBytes?: number
   readonly onStep?: StepListener
   readonly folders?: FolderPort
+  /** Of the uploader; all else goes by the time of day. */
+  readonly clock?: Clock
 }
 
 /** Begins with an empty account; all is gone when the test is over. */
@@ -79,7 +81,7 @@ async function open(
   service: TestService,
   options: Omit<WorkshopOptions, 'capacityBytes'>,
 ): Promise<Workshop> {
-  const { onStep, folders = NO_FOLDERS, ...settings } = options
+  const { onStep, folders = NO_FOLDERS, clock = systemClock, ...settings } = options
   const { durable = SETTINGS.durable } = settings
   const base = { clock: systemClock, log: silentLogger }
   const steps = onStep === undefined ? {} : { onStep }
@@ -112,6 +114,7 @@ async function open(
     {
       ...base,
       jobs: new Jobs(),
+      clock,
       outbox,
       service: http,
       listing,

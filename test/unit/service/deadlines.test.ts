@@ -272,9 +272,9 @@ describe('a body that stands still', () => {
     const settings = { baseUrl: server.url, token: 'token', firstByteTimeoutMs: 7000 }
     const service = createHttpService({ log: recordingLog(), clock }, settings)
     onTestFinished(() => service.close())
-    await service.uploadFile(await fileToUpload('hello'))
-    // The limit of 7 s and the four that sending took (three pieces and the end), in four ticks.
-    expect(waits).toContain(2750)
+    await service.uploadFile(await fileToUpload(Buffer.alloc(70_000)))
+    // The limit of 7 s and the five that sending took (four pieces and the end), in four ticks.
+    expect(waits).toContain(3000)
   })
 
   it('does not end a download that moves, or whose reader is slow', async () => {

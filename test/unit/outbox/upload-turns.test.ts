@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { ManualClock } from '../namespace/manual-clock.ts'
+import { openWorkshop } from './workshop.ts'
+
+describe('while a program closes one file after the other', () => {
+  it('uploads begin one by one, and all that are left once it has stopped', async () => {
+    const clock = new ManualClock()
+    const { uploader, service, put } = await openWorkshop({ clock })
+    const sent = (): readonly string[] => [...service.uploads()].sort()
+    const ids = [await put('a', 'one'), await put('b', 'two'), await put('c', 'three')]
+    ids.push(await put('d', 'four'))
+    uploader.kickBehind()
+    await expect.poll(sent).toEqual(['a'])
+    for (const id of ids) await uploader.finished(id)
+    expect(sent()).toEqual(['a'])
+    clock.move(25)
+    await expect.poll(sent).toEqual(['a', 'b'])
+    for (const id of ids) await uploader.finished(id)
+    expect(sent()).toEqual(['a', 'b'])
+    clock.move(100)
+    await expect.poll(sent).toEqual(['a', 'b', 'c', 'd'])
+    for (const id of ids) await uploader.finished(id)
+  })
+
+  it('nothing waits for a turn when the drive is emptied', async () => {
+    const { uploader, service, put } = await openWorkshop({ clock: new ManualClock() })
+    await put('a', 'one')
+    await put('b', 'two')
+    uploader.kickBehind()
+    expect(await uploader.drain(new AbortController().signal)).toEqual([])
+    expect([...service.uploads()].sort()).toEqual(['a', 'b'])
+  })
+
+  it('nothing waits for long when the clock is set back', async () => {
+    const clock = new ManualClock()
+    const { uploader, service, put } = await openWorkshop({ clock })
+    const ids = [await put('a', 'one'), await put('b', 'two')]
+    uploader.kickBehind()
+    await expect.poll(() => service.uploads()).toEqual(['a'])
+    clock.move(-500_000)
+    uploader.kick()
+    await expect.poll(() => service.uploads()).toEqual(['a', 'b'])
+    for (const id of ids) await uploader.finished(id)
+  })
+})
