@@ -10,7 +10,7 @@ import { isInstalled, Processes } from './processes.ts'
 import { reading } from './reading.ts'
 import type { Section } from './sections.ts'
 import { Table } from './table.ts'
-import { writing } from './writing.ts'
+import { writing, writingMany } from './writing.ts'
 
 const FOLDERS = {
   'folder-many': folderMany,
@@ -25,6 +25,7 @@ const SECTIONS: Record<string, readonly Section[]> = {
   reading: [reading],
   listing: [listing],
   writing: [writing],
+  'writing-many': [writingMany],
   large: [large],
   huge: [huge],
   folders: Object.values(FOLDERS),

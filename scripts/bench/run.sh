@@ -1,6 +1,6 @@
 #!/bin/sh
 # `npm run bench`: installs what is missing, builds the drive and the benches aside, and measures. Arguments:
-# names of sections (reading, listing, writing, large, huge, folders, and of its parts: folder-many, folder-stored,
+# names of sections (reading, listing, writing, writing-many, large, huge, folders, and of its parts: folder-many, folder-stored,
 # folder-deflated, folder-line, folder-change, folder-tree), --runs N, --only SUBJECT.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -11,15 +11,18 @@ import type { Table } from './table.ts'
 const LARGE_SIZE = 256 * 2 ** 20
 const SMALL_SIZE = 16 * 2 ** 10
 const SMALL_COUNT = 200
+const MANY_COUNT = 6_400
 const RENAMES = 10
 const POLL_MS = 20
-const ARRIVAL_LIMIT_MS = 120_000
+const ARRIVAL_LIMIT_MS = 600_000
 
 const rows = {
   largeReturns: { what: 'cp of 256 MiB: returns', unit: 's', better: 'lower' },
   largeThere: { what: 'cp of 256 MiB: on the server', unit: 's', better: 'lower' },
   smallReturn: { what: 'cp of 200 x 16 KiB: returns', unit: 's', better: 'lower' },
   smallThere: { what: 'cp of 200 x 16 KiB: on the server', unit: 's', better: 'lower' },
+  manyReturn: { what: 'cp of 6,400 x 16 KiB: returns', unit: 's', better: 'lower' },
+  manyThere: { what: 'cp of 6,400 x 16 KiB: on the server', unit: 's', better: 'lower' },
   rename: { what: 'mv of a stored 16 KiB file: returns', unit: 'ms', better: 'lower' },
   remove: { what: 'rm of 200 stored files: returns', unit: 's', better: 'lower' },
   most: { what: 'memory of the mount, most', unit: 'MB', better: 'lower' },
@@ -51,6 +54,25 @@ export const writing: Section = {
   },
 }
 
+/** A section of its own: its uploads take minutes. */
+export const writingMany: Section = {
+  title: 'Writing thousands of small files',
+  subjects: ['bagfs --write-back', 'rclone'],
+  needs: ['rclone'],
+  async measure(context, table) {
+    const small = await makeFiles(join(context.places.memory, 'many'), MANY_COUNT, SMALL_SIZE)
+    await inTurns(context, ['bagfs --write-back', 'rclone'], [], async (subject) => {
+      const mount = await subject.mount()
+      try {
+        const measured = { context, table, subject, mount }
+        await copyIn(measured, small, [rows.manyReturn, rows.manyThere])
+      } finally {
+        await mount.leave()
+      }
+    })
+  },
+}
+
 interface Measured {
   readonly context: Context
   readonly table: Table
@@ -61,7 +83,7 @@ interface Measured {
 async function copyIn(
   { context, table, subject, mount }: Measured,
   files: readonly SeedFile[],
-  [returns, isThere]: readonly [typeof rows.smallReturn | typeof rows.largeReturns, Arrival],
+  [returns, isThere]: readonly [Return, Arrival],
 ): Promise<void> {
   await context.machine.quiet()
   const startedMs = performance.now()
@@ -72,7 +94,8 @@ async function copyIn(
   table.note(isThere, subject.name, (performance.now() - startedMs) / 1e3)
 }
 
-type Arrival = typeof rows.largeThere | typeof rows.smallThere
+type Return = typeof rows.largeReturns | typeof rows.smallReturn | typeof rows.manyReturn
+type Arrival = typeof rows.largeThere | typeof rows.smallThere | typeof rows.manyThere
 
 async function arrival(subject: Subject, files: readonly SeedFile[]): Promise<void> {
   const wanted = files.map(({ name, path }) => ({ name, size: statSync(path).size }))
