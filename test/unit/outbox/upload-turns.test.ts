@@ -5,10 +5,15 @@ import { openWorkshop } from './workshop.ts'
 describe('while a program closes one file after the other', () => {
   it('uploads begin one by one, and all that are left once it has stopped', async () => {
     const clock = new ManualClock()
-    const { uploader, service, put } = await openWorkshop({ clock })
+    const shop = await openWorkshop({ clock })
+    const { uploader, service } = shop
     const sent = (): readonly string[] => [...service.uploads()].sort()
-    const ids = [await put('a', 'one'), await put('b', 'two'), await put('c', 'three')]
-    ids.push(await put('d', 'four'))
+    const ids = [
+      await shop.put('a', 'one'),
+      await shop.put('b', 'two'),
+      await shop.put('c', 'three'),
+    ]
+    ids.push(await shop.put('d', 'four'))
     uploader.kickBehind()
     await expect.poll(sent).toEqual(['a'])
     for (const id of ids) await uploader.finished(id)
@@ -23,9 +28,10 @@ describe('while a program closes one file after the other', () => {
   })
 
   it('nothing waits for a turn when the drive is emptied', async () => {
-    const { uploader, service, put } = await openWorkshop({ clock: new ManualClock() })
-    await put('a', 'one')
-    await put('b', 'two')
+    const shop = await openWorkshop({ clock: new ManualClock() })
+    const { uploader, service } = shop
+    await shop.put('a', 'one')
+    await shop.put('b', 'two')
     uploader.kickBehind()
     expect(await uploader.drain(new AbortController().signal)).toEqual([])
     expect([...service.uploads()].sort()).toEqual(['a', 'b'])
@@ -33,8 +39,9 @@ describe('while a program closes one file after the other', () => {
 
   it('nothing waits for long when the clock is set back', async () => {
     const clock = new ManualClock()
-    const { uploader, service, put } = await openWorkshop({ clock })
-    const ids = [await put('a', 'one'), await put('b', 'two')]
+    const shop = await openWorkshop({ clock })
+    const { uploader, service } = shop
+    const ids = [await shop.put('a', 'one'), await shop.put('b', 'two')]
     uploader.kickBehind()
     await expect.poll(() => service.uploads()).toEqual(['a'])
     clock.move(-500_000)
