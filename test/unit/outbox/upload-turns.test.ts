@@ -7,7 +7,7 @@ describe('while a program closes one file after the other', () => {
     const clock = new ManualClock()
     const shop = await openWorkshop({ clock })
     const { uploader, service } = shop
-    const sent = (): readonly string[] => [...service.uploads()].sort()
+    const sent = (): readonly (string | undefined)[] => [...service.uploads()].sort()
     const ids = [
       await shop.put('a', 'one'),
       await shop.put('b', 'two'),
