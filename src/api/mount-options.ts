@@ -45,6 +45,8 @@ export interface MountOptions {
   readonly description?: string
   /** What talks to the kernel: `auto` by default. */
   readonly bridge?: 'auto' | 'dev-fuse' | 'fuse-native'
+  /** Whether the kernel reads cached files by itself: `auto` by default, which is with `readOnly` and as root. */
+  readonly passthrough?: 'auto' | 'off'
   /** Serve figures for Prometheus at an address of this machine, such as `127.0.0.1:9469`; not served by default. */
   readonly metrics?: string
   /** The log of the drive; nothing is logged without it. */

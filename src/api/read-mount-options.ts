@@ -36,6 +36,7 @@ const SHARED: Readonly<Record<SharedKey | Exclude<MountOptionKey, CommandKey>, t
   umask: true,
   description: true,
   bridge: true,
+  passthrough: true,
   metrics: true,
 }
 const OWN: Readonly<Record<OwnKey, true>> = {

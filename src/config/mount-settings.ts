@@ -1,5 +1,5 @@
 import type { MetricsAddress } from './metrics-address.ts'
-import type { BridgeChoice } from './options.ts'
+import type { BridgeChoice, PassthroughChoice } from './options.ts'
 import type { TokenPlace } from './token.ts'
 
 /** Everything that a mounted drive is told by flags, environment and defaults. One place builds a drive from it: mount/build-drive.ts. */
@@ -38,6 +38,8 @@ export interface MountSettings {
   readonly allowOther: boolean
   /** What talks to the kernel. */
   readonly bridge: Exclude<BridgeChoice, 'auto'>
+  /** Whether the kernel may read cached files by itself, where it can. */
+  readonly passthrough: PassthroughChoice
   /** Owner and group shown for every entry. */
   readonly uid: number
   readonly gid: number

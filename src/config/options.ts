@@ -14,6 +14,10 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 export const BRIDGES = ['auto', 'dev-fuse', 'fuse-native'] as const
 export type BridgeChoice = (typeof BRIDGES)[number]
 
+/** Whether the kernel reads cached files by itself, where it can. */
+export const PASSTHROUGHS = ['auto', 'off'] as const
+export type PassthroughChoice = (typeof PASSTHROUGHS)[number]
+
 /** Parsers of option values, by kind. A parser rejects with `usage`. */
 const PARSERS = {
   text: (text: string): string => text,
@@ -26,6 +30,7 @@ const PARSERS = {
   umask: parseUmask,
   level: parseLevel,
   bridge: parseBridge,
+  passthrough: parsePassthrough,
   metrics: parseMetricsAddress,
   /** A flag without a value. */
   flag: (text: string): boolean => text === 'true',
@@ -171,6 +176,13 @@ export const MOUNT_OPTIONS = {
     help: `what talks to the kernel: ${BRIDGES.join(', ')} (auto: dev-fuse on Linux)`,
     words: BRIDGES,
   },
+  passthrough: {
+    flags: '--passthrough <choice>',
+    kind: 'passthrough',
+    default: 'auto',
+    help: `whether the kernel reads cached files itself: ${PASSTHROUGHS.join(', ')} (auto: with --read-only, as root)`,
+    words: PASSTHROUGHS,
+  },
   metrics: {
     flags: '--metrics <address>',
     kind: 'metrics',
@@ -288,6 +300,14 @@ function parseBridge(text: string): BridgeChoice {
   if (bridge !== undefined) return bridge
   throw new DriveError('usage', `"${text}" is not a bridge.`, {
     hint: `Choose one of ${BRIDGES.join(', ')}.`,
+  })
+}
+
+function parsePassthrough(text: string): PassthroughChoice {
+  const choice = PASSTHROUGHS.find((known) => known === text)
+  if (choice !== undefined) return choice
+  throw new DriveError('usage', `"${text}" is no choice of passthrough.`, {
+    hint: `Choose one of ${PASSTHROUGHS.join(', ')}.`,
   })
 }
 

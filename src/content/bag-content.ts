@@ -2,6 +2,7 @@ import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
+import type { WholeFile } from '../domain/whole-file.ts'
 import type { Download } from '../service/storage-service.ts'
 import { BagFile } from './bag-file.ts'
 import { Agreement } from './agreement.ts'
@@ -112,6 +113,13 @@ export class BagContent {
 
   get isChecking(): boolean {
     return this.#checking !== undefined
+  }
+
+  /** What has its own name on disk, and has not been called into question since. */
+  get whole(): WholeFile | undefined {
+    const { fd, isFinal } = this.#file
+    if (!this.#isComplete || !isFinal || this.#isContradicted || fd === undefined) return undefined
+    return { bagId: this.bagId, generation: this.#generation, fd }
   }
 
   /** True length, as far as it is known without asking. */

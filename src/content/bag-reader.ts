@@ -1,5 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
+import type { WholeFile } from '../domain/whole-file.ts'
 import type { Bag } from './bag.ts'
 import type { Claim } from './claim.ts'
 import type { ReadDispatcher } from './read-dispatcher.ts'
@@ -118,6 +119,12 @@ export class BagReader {
     this.#tally?.count(true)
     this.#note(position, count)
     return count
+  }
+
+  /** The file that has all of it, under its own name: nothing changes that any more. */
+  wholeFile(): WholeFile | undefined {
+    this.#checkOpen()
+    return this.#bag.wholeFile
   }
 
   /** Throws `corrupt` when it was given bytes that have since turned out to be wrong. */

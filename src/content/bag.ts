@@ -1,5 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
+import type { WholeFile } from '../domain/whole-file.ts'
 import { BagContent } from './bag-content.ts'
 import type { ContentDependencies } from './bag-content.ts'
 import type { BagKnowledge } from './bag-knowledge.ts'
@@ -108,6 +109,10 @@ export class Bag {
   get finalPath(): string | undefined {
     const { file } = this.#content
     return this.isComplete && file.isFinal ? file.path : undefined
+  }
+
+  get wholeFile(): WholeFile | undefined {
+    return this.#content.whole
   }
 
   claim(options: ClaimOptions): Claim {

@@ -76,6 +76,8 @@ export const driveStatus = z.object({
   mode: z.enum(['through', 'back', 'read-only']),
   /** What talks to the kernel; a drive of an earlier version does not tell. */
   bridge: optional(z.enum(['fuse-native', 'dev-fuse'])),
+  /** Whether the kernel reads cached files by itself, and why not; a drive of an earlier version does not tell. */
+  passthrough: optional(z.object({ active: z.boolean(), reason: optional(z.string()) })),
   listing: z.object({
     /** Null while there is none. */
     ageMs: z.number().nullable(),

@@ -26,6 +26,7 @@ export interface StatusDeps {
   readonly space: () => SpaceReport | undefined
   readonly traffic: () => NonNullable<DriveStatus['traffic']>
   readonly pins: () => readonly PinReport[]
+  readonly passthrough: () => NonNullable<DriveStatus['passthrough']>
   /** A name in the listing for a bag, if it has one. */
   readonly nameOf: (bagId: BagId) => string | undefined
 }
@@ -44,6 +45,7 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
   return {
     version: 1,
     ...about,
+    passthrough: deps.passthrough(),
     listing: { ageMs: ageMs ?? null, records, ...(lastError === undefined ? {} : { lastError }) },
     cache,
     uploads: deps.uploader.progress().map((upload) => ({ ...upload, percent: percentOf(upload) })),

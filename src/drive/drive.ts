@@ -1,6 +1,7 @@
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
+import type { WholeFile } from '../domain/whole-file.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ExtendedAttributes } from './extended-attributes.ts'
@@ -239,6 +240,11 @@ export class Drive {
   /** Bytes read; a number at once when the bytes are here, else a promise. 0 at the end. */
   read(handle: HandleId, buffer: Uint8Array, position: number): number | Promise<number> {
     return this.#parts.handles.file(handle).read(buffer, position)
+  }
+
+  /** What a handle reads, when it is whole, checked, and in a file of the local disk that nothing changes. */
+  wholeFileOf(handle: HandleId): WholeFile | undefined {
+    return this.#parts.handles.file(handle).wholeFile()
   }
 
   /** Writes all of `bytes`; a number at once in the common case. */

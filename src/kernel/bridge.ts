@@ -5,6 +5,10 @@ import type { OperationWatch } from './operation-watch.ts'
 /** Which bridge: over libfuse 2, or over the kernel's device itself. */
 export type BridgeKind = 'fuse-native' | 'dev-fuse'
 
+/** Whether the kernel reads cached files by itself, and why not. */
+export type PassthroughState =
+  { readonly isActive: true } | { readonly isActive: false; readonly reason: string }
+
 export interface BridgeDeps {
   readonly drive: Drive
   readonly log: Logger
@@ -23,6 +27,8 @@ export interface BridgeSettings {
   readonly umask: number
   /** The largest file that is fetched for a program that makes thumbnails. */
   readonly thumbnailBytes: number
+  /** Whether the kernel may read cached files by itself, where it can. */
+  readonly passthrough: 'auto' | 'off'
 }
 
 /** What talks to the kernel. */
@@ -33,4 +39,5 @@ export interface Bridge {
   unmount(options: { readonly lazy: boolean }): Promise<void>
   /** Resolves when the mount is gone, for whatever reason. */
   readonly unmounted: Promise<void>
+  readonly passthrough: PassthroughState
 }

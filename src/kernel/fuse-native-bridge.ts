@@ -1,6 +1,6 @@
 import { deferred } from '../domain/deferred.ts'
 import { DriveError } from '../domain/errors.ts'
-import type { Bridge, BridgeDeps, BridgeSettings } from './bridge.ts'
+import type { Bridge, BridgeDeps, BridgeSettings, PassthroughState } from './bridge.ts'
 import { BusyPoll } from './busy-poll.ts'
 import { fuseOperations } from './operations.ts'
 import { FuseDevice } from './fuse-device.ts'
@@ -26,6 +26,10 @@ export class FuseNativeBridge implements Bridge {
       mountpoint: settings.mountpoint,
       isCutOff: async () => (await this.#device?.isOpen()) === false,
     })
+  }
+
+  get passthrough(): PassthroughState {
+    return { isActive: false, reason: 'only --bridge dev-fuse has it' }
   }
 
   get unmounted(): Promise<void> {

@@ -69,6 +69,7 @@ function toDriveSettings(
     writeBack: withDefault(flags, 'writeBack'),
     readOnly: withDefault(flags, 'readOnly'),
     allowOther: withDefault(flags, 'allowOther'),
+    passthrough: withDefault(flags, 'passthrough'),
     uid: flags.uid ?? user.uid,
     gid: flags.gid ?? user.gid,
     umask: withDefault(flags, 'umask'),

@@ -98,12 +98,13 @@ async function build(
   releases.add('outage poller', () => outagePoller.close())
   const parts = { ...built, uploader }
   const about = aboutDrive(settings, uid)
-  const report = attachVirtualDirectories({ ...parts, service, clock, metrics }, about)
   attachVolumeInfo({ drive, clock }, settings.profile)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
   const traces = new TraceHub({ clock, processOf })
   const watch = withTraces(metrics, traces)
   const bridge = await createBridge(settings.bridge, { drive, log, watch }, settings)
+  const passthrough = () => bridge.passthrough
+  const report = attachVirtualDirectories({ ...parts, service, clock, metrics, passthrough }, about)
   return { ...parts, stateDir, bridge, report, metrics, traces }
 }
 

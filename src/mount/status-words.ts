@@ -13,6 +13,9 @@ export function describeStatus(status: DriveStatus, nowMs: number): string {
     `Drive:    ${status.mountpoint} (${MODES[status.mode]})`,
     `Service:  ${status.service}, account ${status.account}`,
     ...(status.bridge === undefined ? [] : [`Bridge:   ${status.bridge}`]),
+    ...(status.passthrough === undefined
+      ? []
+      : [`Reading:  ${describePassthrough(status.passthrough)}`]),
     `Listing:  ${describeListing(status.listing, nowMs)}`,
     `Cache:    ${describeCache(status.cache)}`,
     ...status.downloads.map((download) => `Download: ${describeDownload(download)}`),
@@ -33,6 +36,15 @@ export const MODES: Readonly<Record<DriveStatus['mode'], string>> = {
   through: 'closing a file waits for the service',
   back: 'closing a file waits for the local disk; uploads follow',
   'read-only': 'read-only',
+}
+
+/** `by the drive; no passthrough: only root may have it` */
+export function describePassthrough({
+  active,
+  reason,
+}: NonNullable<DriveStatus['passthrough']>): string {
+  if (active) return 'passthrough: the kernel reads what is cached by itself'
+  return `by the drive; no passthrough: ${reason ?? 'off'}`
 }
 
 export function describeListing(listing: DriveStatus['listing'], nowMs: number): string {

@@ -10,6 +10,7 @@ import { TrashDirectory } from '../drive/virtual/trash-directory.ts'
 import { VOLUME_INFO, volumeInfo } from '../drive/virtual/volume-info.ts'
 import { VirtualHome } from '../drive/virtual/virtual-home.ts'
 import type { VirtualDirectory } from '../drive/virtual/virtual-entry.ts'
+import type { PassthroughState } from '../kernel/bridge.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
@@ -31,6 +32,7 @@ export interface VirtualDirectoriesDeps {
   readonly clock: Clock
   readonly trash: Trash
   readonly metrics: Pick<Metrics, 'traffic'>
+  readonly passthrough: () => PassthroughState
 }
 
 /** What the drive tells of itself, for its socket and its made-up files alike. */
@@ -58,6 +60,7 @@ export function attachVirtualDirectories(
         space: () => drive.space.lastReport(),
         traffic: () => metrics.traffic(),
         pins: () => drive.pins.report(),
+        passthrough: () => inWire(deps.passthrough()),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
       },
       about,
@@ -84,6 +87,10 @@ export function attachVolumeInfo(
     VOLUME_INFO,
     (nodes) => new VirtualHome({ nodes, clock }, volumeInfo(name, clock.now())),
   )
+}
+
+function inWire(state: PassthroughState): NonNullable<DriveStatus['passthrough']> {
+  return state.isActive ? { active: true } : { active: false, reason: state.reason }
 }
 
 /** People will `cat` this to a terminal, and names may hold anything. */

@@ -1,4 +1,5 @@
 import { accessSync, constants } from 'node:fs'
+import { release } from 'node:os'
 
 /** Why drives cannot be mounted on this machine, or undefined when they can. */
 export function whyNoMounts(): string | undefined {
@@ -41,5 +42,20 @@ export function canActAsOther(): boolean {
   if (process.getuid?.() === 0) return true
   if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error('Tests of other users need root.')
   console.error('\n*** TESTS OF OTHER USERS SKIPPED: only root can act as another user. ***\n')
+  return false
+}
+
+/**
+ * As `canMount`, for tests of what the kernel reads by itself: Linux 6.9 or newer, and root. Other machines skip them, in
+ * CI too: on these nothing of it is used.
+ */
+export function canPassThrough(): boolean {
+  if (!canMount()) return false
+  const [major = 0, minor = 0] = release()
+    .split('.')
+    .map((part) => Number.parseInt(part, 10))
+  const isNewEnough = major > 6 || (major === 6 && minor >= 9)
+  if (isNewEnough && process.getuid?.() === 0) return true
+  console.error('\n*** TESTS OF PASSTHROUGH SKIPPED: they need root on Linux 6.9 or newer. ***\n')
   return false
 }

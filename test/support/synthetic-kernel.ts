@@ -3,11 +3,19 @@ import { systemClock, type Clock } from '../../src/domain/clock.ts'
 import { deferred } from '../../src/domain/deferred.ts'
 import type { Logger } from '../../src/domain/logger.ts'
 import type { Drive } from '../../src/drive/drive.ts'
+import type { BridgeSettings } from '../../src/kernel/bridge.ts'
+import type { BackingFiles } from '../../src/kernel/dev-fuse/backing-files.ts'
 import type { Channel } from '../../src/kernel/dev-fuse/channel.ts'
 import { OPCODES, type OpcodeName } from '../../src/kernel/dev-fuse/opcodes.ts'
 import { Session } from '../../src/kernel/dev-fuse/session.ts'
 import type { OperationWatch } from '../../src/kernel/operation-watch.ts'
-import { IN_HEADER, INIT_IN, OUT_HEADER, UNIQUE_AT } from '../../src/kernel/dev-fuse/structures.ts'
+import {
+  IN_HEADER,
+  INIT_IN,
+  INIT_IN_MORE,
+  OUT_HEADER,
+  UNIQUE_AT,
+} from '../../src/kernel/dev-fuse/structures.ts'
 
 /** What the kernel was told of a request. */
 export interface Told {
@@ -16,7 +24,7 @@ export interface Told {
   readonly body: Buffer
 }
 
-const SETTINGS = {
+const SETTINGS: BridgeSettings = {
   mountpoint: '/no/such/mount',
   readOnly: false,
   allowOther: false,
@@ -24,9 +32,18 @@ const SETTINGS = {
   gid: 1000,
   umask: 0o022,
   thumbnailBytes: 2_000_000,
+  passthrough: 'auto',
+}
+/** For a program without privilege. */
+const NO_FILES: BackingFiles = {
+  refusal: () => 'EPERM',
+  add: () => ({ refusal: 'EPERM' }),
+  remove: () => undefined,
 }
 /** As Linux 6.18 offers itself. */
 const KERNEL = { major: 7, minor: 45, maxReadahead: 1 << 17, flags: 0x73ff_fffb }
+/** Its second word of flags, PASSTHROUGH among them. */
+const KERNEL_MORE = { flags2: 0x5fd }
 
 export interface SyntheticKernelDeps {
   readonly drive: Drive
@@ -34,6 +51,8 @@ export interface SyntheticKernelDeps {
   readonly clock?: Clock
   readonly isToStop?: (pid: number) => boolean
   readonly watch?: OperationWatch
+  readonly backingFiles?: BackingFiles
+  readonly settings?: Partial<BridgeSettings>
 }
 
 /** The other side of a session: asks, hears and counts, and mounts nothing. */
@@ -49,12 +68,17 @@ export class SyntheticKernel implements Channel {
   #next = 2n
 
   constructor(deps: SyntheticKernelDeps) {
-    this.session = new Session({ clock: systemClock, ...deps, channel: this }, SETTINGS)
+    const { settings, ...given } = deps
+    this.session = new Session(
+      { clock: systemClock, backingFiles: NO_FILES, ...given, channel: this },
+      { ...SETTINGS, ...settings },
+    )
   }
 
   static async start(deps: SyntheticKernelDeps): Promise<SyntheticKernel> {
     const kernel = new SyntheticKernel(deps)
-    const { error } = await kernel.ask('INIT', 0, INIT_IN.encode(KERNEL))
+    const init = [INIT_IN.encode(KERNEL), INIT_IN_MORE.encode(KERNEL_MORE), Buffer.alloc(44)]
+    const { error } = await kernel.ask('INIT', 0, ...init)
     if (error !== undefined) throw new Error(`INIT: ${error}`)
     return kernel
   }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
+import type { WholeFile } from '../../domain/whole-file.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -77,6 +78,10 @@ export class RootOpenFile extends OpenFile {
     if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
     this.#source = this.#deps.contents.open(entry)
     return this.#source
+  }
+
+  override wholeFile(): WholeFile | undefined {
+    return this.node.staged === undefined ? this.source().wholeFile?.() : undefined
   }
 
   protected override draft(): StagedFile | undefined {

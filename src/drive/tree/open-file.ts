@@ -1,6 +1,7 @@
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
+import type { WholeFile } from '../../domain/whole-file.ts'
 import type { Source } from './source.ts'
 import type { StagedFile } from './staged-file.ts'
 
@@ -56,6 +57,11 @@ export abstract class OpenFile {
   /** How long it is now, in bytes. */
   async length(): Promise<number> {
     return (await this.source()).length()
+  }
+
+  /** What is read, when it is whole in a file of the local disk and nothing is staged; undefined where a home has none such. */
+  wholeFile(): WholeFile | undefined {
+    return undefined
   }
 
   /** Writes all of `bytes`; a number at once in the common case. */

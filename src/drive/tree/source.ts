@@ -1,3 +1,5 @@
+import type { WholeFile } from '../../domain/whole-file.ts'
+
 /** Content that can be read, wherever it lies. */
 export interface Source {
   /** True length in bytes; may wait for the head of a download. */
@@ -6,5 +8,7 @@ export interface Source {
   read(buffer: Uint8Array, position: number, signal?: AbortSignal): Promise<number>
   /** The same at once when the bytes are on the local disk, else undefined. */
   readNow(buffer: Uint8Array, position: number): number | undefined
+  /** All of it as it is on the local disk, where that is so. */
+  wholeFile?(): WholeFile | undefined
   close(): void
 }

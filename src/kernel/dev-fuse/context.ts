@@ -11,6 +11,7 @@ import type { Notices } from './notices.ts'
 import type { OpcodeName } from './opcodes.ts'
 import type { OpenHandles } from './open-handles.ts'
 import type { ReadBuffers } from './read-buffers.ts'
+import type { Passthrough } from './passthrough.ts'
 import type { KernelRequest } from './request.ts'
 
 /** What the operations of a session work with. */
@@ -21,6 +22,7 @@ export interface SessionContext {
   readonly lookups: Lookups
   readonly ids: NodeIds
   readonly handles: OpenHandles
+  readonly passthrough: Passthrough
   readonly directories: DirectoryHandles
   readonly notices: Notices
   readonly buffers: ReadBuffers

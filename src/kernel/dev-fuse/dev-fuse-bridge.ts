@@ -1,9 +1,10 @@
 import { systemClock } from '../../domain/clock.ts'
 import { deferred } from '../../domain/deferred.ts'
 import { DriveError } from '../../domain/errors.ts'
-import type { Bridge, BridgeDeps, BridgeSettings } from '../bridge.ts'
+import type { Bridge, BridgeDeps, BridgeSettings, PassthroughState } from '../bridge.ts'
 import { MountWatch } from '../mount-watch.ts'
 import { unmountPath } from '../unmount.ts'
+import { DeviceBackingFiles } from './backing-files.ts'
 import { DeviceChannel } from './channel.ts'
 import { DeviceReader } from './device-reader.ts'
 import { loadLibc } from './libc.ts'
@@ -18,6 +19,7 @@ export class DevFuseBridge implements Bridge {
   readonly #watch: MountWatch
   readonly #gone = deferred()
   #reader: DeviceReader | undefined
+  #session: Session | undefined
   #hasEnded = false
 
   constructor(deps: BridgeDeps, settings: BridgeSettings) {
@@ -33,11 +35,20 @@ export class DevFuseBridge implements Bridge {
     return this.#gone.promise
   }
 
+  get passthrough(): PassthroughState {
+    return this.#session?.passthrough ?? { isActive: false, reason: 'the mount has not begun' }
+  }
+
   async mount(): Promise<void> {
     const libc = await loadLibc()
     const device = await mountDevice(libc, this.#settings)
     const channel = new DeviceChannel(device, this.#deps.log)
-    const session = new Session({ ...this.#deps, channel, clock: systemClock }, this.#settings)
+    const backingFiles = new DeviceBackingFiles(libc, device)
+    const session = new Session(
+      { ...this.#deps, channel, clock: systemClock, backingFiles },
+      this.#settings,
+    )
+    this.#session = session
     const reader = new DeviceReader(libc, device, (message) => {
       session.receive(message)
     })

@@ -15,7 +15,7 @@ export function directoryOperations(context: SessionContext): Operations {
       const open = (): KernelAnswer => {
         const handle = directories.open(node)
         return {
-          parts: [OPEN_OUT.encode({ handle, flags: 0 })],
+          parts: [OPEN_OUT.encode({ handle, flags: 0, backingId: 0 })],
           onLost: () => {
             directories.close(handle)
           },

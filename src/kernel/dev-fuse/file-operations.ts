@@ -18,11 +18,13 @@ const ACCESS_MODE = 0o3
 const DIRECT_IO = 1 << 0
 /** The kernel may go on with the pages that it has of the file. */
 const KEEP_CACHE = 1 << 1
+/** The kernel reads the backing file. With KEEP_CACHE beside it, it refuses to open the file. */
+const PASSTHROUGH = 1 << 7
 /** How long the kernel goes by attributes that it was told, in ms. */
 const ATTRIBUTES_TRUSTED_MS = 1_020
 
 export function fileOperations(context: SessionContext): Operations {
-  const { drive, descriptors, handles, settings } = context
+  const { drive, descriptors, handles, passthrough, settings } = context
   return {
     OPEN: (request) => open(context, request),
     CREATE: (request) => create(context, request),
@@ -42,6 +44,7 @@ export function fileOperations(context: SessionContext): Operations {
     RELEASE: async ({ node, body }) => {
       const handle = wire.RELEASE_IN.decode(body).handle as HandleId
       handles.remove(node, handle)
+      passthrough.leave(node, handle)
       await drive.release(handle)
       return DONE
     },
@@ -52,7 +55,7 @@ async function open(
   context: SessionContext,
   { node, body, pid }: KernelRequest,
 ): Promise<KernelAnswer> {
-  const { drive, lookups } = context
+  const { drive, lookups, passthrough } = context
   const { flags } = wire.OPEN_IN.decode(body)
   const truncate = (flags & fsConstants.O_TRUNC) !== 0
   const writable = (flags & ACCESS_MODE) !== 0
@@ -71,7 +74,11 @@ async function open(
     const isMadeUp = drive.nodeOf(handle) === undefined
     if (isMadeUp) return opened(context, node, handle, { flags: DIRECT_IO, ...writer })
     const isSame = lookups.isSameVersion(node, versionOf(await attributesOf(context, node)))
-    return opened(context, node, handle, { flags: isSame && !truncate ? KEEP_CACHE : 0, ...writer })
+    const content = 'writer' in writer ? undefined : drive.wholeFileOf(handle)
+    const backingId = passthrough.enter(node, handle, content)
+    const kept = isSame && !truncate ? KEEP_CACHE : 0
+    const how = backingId === undefined ? { flags: kept } : { flags: PASSTHROUGH, backingId }
+    return opened(context, node, handle, { ...how, ...writer })
   })
 }
 
@@ -148,15 +155,17 @@ export async function orRelease<Result>(
 
 /** Tells of an open file. */
 export function opened(
-  { drive, log, handles, descriptors }: SessionContext,
+  { drive, log, handles, passthrough, descriptors }: SessionContext,
   node: NodeId,
   handle: HandleId,
   {
     flags,
+    backingId = 0,
     entry = [],
     writer,
   }: {
     readonly flags: number
+    readonly backingId?: number
     readonly entry?: readonly Buffer[]
     /** The process that opens it for writing. */
     readonly writer?: number
@@ -165,11 +174,12 @@ export function opened(
   // Before the program has it, and can hand it to others.
   const opening = writer === undefined ? undefined : descriptors.opened(writer)
   return {
-    parts: [...entry, wire.OPEN_OUT.encode({ handle, flags })],
+    parts: [...entry, wire.OPEN_OUT.encode({ handle, flags, backingId })],
     onDelivered: () => {
       handles.add(node, handle, opening)
     },
     onLost: () => {
+      passthrough.leave(node, handle)
       drive.release(handle).catch((error: unknown) => {
         log.warn(
           { error: String(error) },

@@ -1,5 +1,6 @@
 import { getSystemErrorName } from 'node:util'
 import { DriveError } from '../../domain/errors.ts'
+import { BACKING_MAP } from './structures.ts'
 
 /** Numbers of Linux, the same on every machine that Node runs on. */
 const AF_UNIX = 1
@@ -9,6 +10,9 @@ const MSG_CMSG_CLOEXEC = 0x4000_0000
 const F_GETFL = 3
 const F_SETFL = 4
 const O_NONBLOCK = 0o4000
+/** _IOW(229, 1, struct fuse_backing_map) and _IOW(229, 2, uint32_t), as all but MIPS, PowerPC and SPARC have it. */
+const FUSE_DEV_IOC_BACKING_OPEN = 0x4010_e501
+const FUSE_DEV_IOC_BACKING_CLOSE = 0x4004_e502
 /** Where a control message that carries a descriptor has it, behind its header (cmsg(3)), and how long that is. */
 const DESCRIPTOR_AT = 16
 const CONTROL_BYTES = DESCRIPTOR_AT + 8
@@ -22,6 +26,9 @@ export interface Libc {
   dontBlock(fd: number): void
   /** The descriptor that a message on a socket carries; undefined when it was closed without one. */
   receiveDescriptor(socket: number): number | undefined
+  /** Has the kernel know an open file for a mount, by an id; or the name of the errno by which it refuses. */
+  openBacking(device: number, fd: number): { readonly id: number } | { readonly refusal: string }
+  closeBacking(device: number, id: number): void
 }
 
 /** Rejects `usage` where the package that calls C libraries has nothing for this machine. */
@@ -46,11 +53,13 @@ export async function loadLibc(): Promise<Libc> {
   const socketpair = library.func('int socketpair(int, int, int, _Out_ int *)') as CFunction
   const dup3 = library.func('int dup3(int, int, int)') as CFunction
   const fcntl = library.func('int fcntl(int, int, ...)') as CFunction
+  const ioctl = library.func('int ioctl(int, unsigned long, ...)') as CFunction
   const inout = koffi.inout(koffi.pointer(msghdr))
   const recvmsg = library.func('recvmsg', 'int64_t', ['int', inout, 'int']) as CFunction
+  const errorName = (): string => getSystemErrorName(-koffi.errno())
   const done = (name: string, result: number): number => {
     if (result >= 0) return result
-    throw new DriveError('local-io', `${name}: ${getSystemErrorName(-koffi.errno())}`)
+    throw new DriveError('local-io', `${name}: ${errorName()}`)
   }
   return {
     socketPair: () => {
@@ -65,6 +74,7 @@ export async function loadLibc(): Promise<Libc> {
       const flags = done('fcntl', fcntl(fd, F_GETFL))
       done('fcntl', fcntl(fd, F_SETFL, 'int', flags | O_NONBLOCK))
     },
+    ...backingCalls({ ioctl, done, errorName }),
     receiveDescriptor: (socket) => {
       const control = Buffer.alloc(CONTROL_BYTES)
       const message = {
@@ -78,6 +88,29 @@ export async function loadLibc(): Promise<Libc> {
       }
       const received = done('recvmsg', recvmsg(socket, message, MSG_CMSG_CLOEXEC))
       return received === 0 ? undefined : control.readInt32LE(DESCRIPTOR_AT)
+    },
+  }
+}
+
+function backingCalls({
+  ioctl,
+  done,
+  errorName,
+}: {
+  readonly ioctl: CFunction
+  readonly done: (name: string, result: number) => number
+  readonly errorName: () => string
+}): Pick<Libc, 'openBacking' | 'closeBacking'> {
+  return {
+    openBacking: (device, fd) => {
+      const map = BACKING_MAP.encode({ fd, flags: 0 })
+      const id = ioctl(device, FUSE_DEV_IOC_BACKING_OPEN, 'uint8_t *', map)
+      return id > 0 ? { id } : { refusal: errorName() }
+    },
+    closeBacking: (device, id) => {
+      const bytes = Buffer.alloc(4)
+      bytes.writeUInt32LE(id)
+      done('ioctl', ioctl(device, FUSE_DEV_IOC_BACKING_CLOSE, 'uint8_t *', bytes))
     },
   }
 }

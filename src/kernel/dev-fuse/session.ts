@@ -4,10 +4,11 @@ import { deferred } from '../../domain/deferred.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { NodeId } from '../../domain/ids.ts'
-import type { BridgeDeps, BridgeSettings } from '../bridge.ts'
+import type { BridgeDeps, BridgeSettings, PassthroughState } from '../bridge.ts'
 import { logFailure } from '../log-failure.ts'
 import { OpenDescriptors } from '../open-descriptors.ts'
 import type { KernelAnswer } from './answer.ts'
+import type { BackingFiles } from './backing-files.ts'
 import type { Channel } from './channel.ts'
 import type { Operations } from './context.ts'
 import { DirectoryHandles } from './directory-handles.ts'
@@ -21,6 +22,7 @@ import { Notices } from './notices.ts'
 import { opcodeName, type OpcodeName } from './opcodes.ts'
 import { OpenHandles } from './open-handles.ts'
 import { allOperations } from './operations.ts'
+import { Passthrough, whyNoPassthrough } from './passthrough.ts'
 import { ReadBuffers } from './read-buffers.ts'
 import { parseRequest, uniqueOf, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
@@ -34,6 +36,7 @@ const { errno } = constants
 export interface SessionDeps extends BridgeDeps {
   readonly channel: Channel
   readonly clock: Clock
+  readonly backingFiles: BackingFiles
   readonly isToStop?: (pid: number) => boolean
 }
 
@@ -50,13 +53,19 @@ export class Session {
   readonly #ids = new NodeIds()
   readonly #lookups = new Lookups(this.#ids)
   readonly #handles = new OpenHandles()
+  readonly #passthrough: Passthrough
   readonly #waiting: WaitingRequests
   readonly #ready = deferred()
   #isReady = false
 
   constructor(deps: SessionDeps, settings: BridgeSettings) {
-    const { drive, log, clock, channel, watch } = deps
+    const { drive, log, clock, channel, watch, backingFiles } = deps
     this.#deps = deps
+    const reason = whyNoPassthrough(settings)
+    this.#passthrough = new Passthrough(
+      log,
+      reason === undefined ? { files: backingFiles } : { reason },
+    )
     const operations = allOperations({
       drive,
       log,
@@ -65,6 +74,7 @@ export class Session {
       lookups: this.#lookups,
       ids: this.#ids,
       handles: this.#handles,
+      passthrough: this.#passthrough,
       directories: new DirectoryHandles(),
       notices: new Notices(channel, log),
       buffers: new ReadBuffers(),
@@ -90,6 +100,10 @@ export class Session {
   /** Resolves when the kernel and this agree on a version; rejects `usage` when they cannot. */
   get ready(): Promise<void> {
     return this.#ready.promise
+  }
+
+  get passthrough(): PassthroughState {
+    return this.#passthrough.state
   }
 
   /** Nodes that the kernel knows, those of them that are open, and requests that wait. */
@@ -160,8 +174,8 @@ export class Session {
   }
 
   #begin(body: Buffer): KernelAnswer {
-    const told = negotiate(body)
-    if (told === undefined) {
+    const agreed = negotiate(body, { passthrough: this.#passthrough.isWanted })
+    if (agreed === undefined) {
       this.#ready.reject(
         new DriveError('usage', 'This kernel is too old for --bridge dev-fuse.', {
           hint: 'It needs Linux 5.4 or newer. Use --bridge fuse-native.',
@@ -169,11 +183,13 @@ export class Session {
       )
       return { errno: errno.EPROTO }
     }
-    if (isNegotiated(body)) {
+    if (!isNegotiated(body)) return { parts: [agreed.answer] }
+    const onDelivered = (): void => {
       this.#isReady = true
+      this.#passthrough.agreed(agreed.hasPassthrough)
       this.#ready.resolve()
     }
-    return { parts: [told] }
+    return { parts: [agreed.answer], onDelivered }
   }
 
   #run(

@@ -62,6 +62,8 @@ export const INIT_IN = new Structure({
   maxReadahead: 'u32',
   flags: 'u32',
 })
+/** What follows in INIT from version 7.36 on, where the kernel's flags have INIT_EXT. */
+export const INIT_IN_MORE = new Structure({ flags2: 'u32' })
 export const INIT_OUT = new Structure({
   major: 'u32',
   minor: 'u32',
@@ -73,8 +75,8 @@ export const INIT_OUT = new Structure({
   timeGranularityNs: 'u32',
   maxPages: 'u16',
   _mapAlignment: 'u16',
-  _flags2: 'u32',
-  _unused1: 'u32',
+  flags2: 'u32',
+  maxStackDepth: 'u32',
   _unused2: 'u64',
   _unused3: 'u64',
   _unused4: 'u64',
@@ -122,7 +124,9 @@ export const CREATE_IN = new Structure({
   umask: 'u32',
   openFlags: 'u32',
 })
-export const OPEN_OUT = new Structure({ handle: 'u64', flags: 'u32', _padding: 'u32' })
+export const OPEN_OUT = new Structure({ handle: 'u64', flags: 'u32', backingId: 'i32' })
+/** What FUSE_DEV_IOC_BACKING_OPEN takes. */
+export const BACKING_MAP = new Structure({ fd: 'i32', flags: 'u32', _padding: 'u64' })
 export const RELEASE_IN = new Structure({
   handle: 'u64',
   flags: 'u32',

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Check } from '../../../src/cli/doctor/check.ts'
-import { describeKernel } from '../../../src/cli/doctor/machine.ts'
+import { describeKernel, describePassthrough } from '../../../src/cli/doctor/machine.ts'
 import { judgeRoom } from '../../../src/cli/doctor/state-directory.ts'
 import { DriveRegistry } from '../../../src/control/registry.ts'
 import { canMount } from '../../support/fuse.ts'
@@ -224,6 +224,22 @@ describe('bagfs doctor', () => {
     execFileSync('sh', ['-c', check?.mend ?? ''])
     expect((await doctor()).of('drive')?.says).not.toContain('/no/such/drive')
     await expect(stat(socketPath)).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+
+  test('tells whether the kernel would read cached files by itself', () => {
+    const best = {
+      bridge: 'dev-fuse',
+      release: '6.18.1-generic',
+      isRoot: true,
+      asked: 'auto',
+    } as const
+    const says = (other: Partial<Parameters<typeof describePassthrough>[0]>): string =>
+      describePassthrough({ ...best, ...other })
+    expect(says({})).toBe('for drives that are mounted with --read-only')
+    expect(says({ release: '6.8.12' })).toBe('none: it comes with Linux 6.9')
+    expect(says({ isRoot: false })).toBe('none: only root may have it')
+    expect(says({ bridge: 'fuse-native' })).toBe('none: only --bridge dev-fuse has it')
+    expect(says({ asked: 'off' })).toBe('off, as asked for')
   })
 
   test('warns of a kernel that may be too old', () => {

@@ -12,6 +12,7 @@ const SIZES: Readonly<Record<string, number>> = {
   ENTRY_OUT: 128,
   ATTR_OUT: 104,
   INIT_IN: 16,
+  INIT_IN_MORE: 4,
   INIT_OUT: 64,
   FORGET_IN: 8,
   BATCH_FORGET_IN: 8,
@@ -26,6 +27,7 @@ const SIZES: Readonly<Record<string, number>> = {
   OPEN_IN: 8,
   CREATE_IN: 16,
   OPEN_OUT: 16,
+  BACKING_MAP: 16,
   RELEASE_IN: 24,
   FLUSH_IN: 24,
   FSYNC_IN: 16,
@@ -115,7 +117,10 @@ describe('the structures of the protocol', () => {
     expect(wire.INIT_OUT.decode(bytes)).toMatchObject({
       maxWrite: at(20),
       timeGranularityNs: at(24),
+      flags2: at(32),
+      maxStackDepth: at(36),
     })
+    expect(wire.OPEN_OUT.decode(bytes)).toMatchObject({ flags: at(8), backingId: at(12) })
     expect(wire.STATFS_OUT.decode(bytes)).toMatchObject({ bsize: at(40), frsize: at(48) })
     expect(wire.READ_IN.decode(bytes)).toMatchObject({ size: at(16), flags: at(32) })
   })
