@@ -18,11 +18,11 @@ export async function isHere(places: Places, id: NodeId): Promise<boolean> {
 
 /** The bag that the bytes of a file come from; undefined when they are on this machine. */
 async function bagBehind({ nodes, openFolders }: Places, id: NodeId): Promise<BagId | undefined> {
-  const node = nodes.get(id)
+  const node = nodes.inRoot(id)
   if (node !== undefined) {
     return node.hasUnpromised || node.entry === undefined ? undefined : bagOfEntry(node.entry)
   }
-  if (!openFolders.owns(id)) return undefined
+  if (nodes.get(id)?.home !== 'folders') return undefined
   const { open, item } = await openFolders.placeOf(id)
   if (item.type !== 'file' || item.content.from === 'local') return undefined
   return open.folder.bagOf(item.content.archive)
