@@ -335,10 +335,12 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
       })
       const drive = await run.mount()
       run.service.forgetEvents()
+      const uploads = () =>
+        run.service.proxy.requests.filter(({ method }) => method === 'POST').length
+      // A machine that is busy may have stored a part of the folder before the rest.
+      const before = uploads()
       await drive.sh('echo 1 > F/one')
-      await expect
-        .poll(() => run.service.proxy.requests.filter(({ method }) => method === 'POST').length)
-        .toBe(2)
+      await expect.poll(uploads).toBeGreaterThan(before)
       await drive.sh('cat F/sub/s F/sub/deep/d; echo 2 > F/two; mv F G; echo 3 > G/sub/deep/three')
       await run.plain(
         'cp -a ../src F; for i in 1:one 2:two 3:sub/deep/three; do echo ${i%:*} > F/${i#*:}; done',
