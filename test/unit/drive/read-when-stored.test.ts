@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 
-/** What the service is asked to find out that it has a bag. */
-const PROOF = 'bytes=0-0'
+/** What the service is asked to find out that it has a bag, and that it is what was sent. */
+const PROOF = 'bytes=0-65535'
 
 it.each([
   ['through', false],
