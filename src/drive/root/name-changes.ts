@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
-import { link, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { keptOf, type SpecialNode } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import { listedAs } from '../../domain/folder-names.ts'
 import { checkTypedName } from '../../domain/names.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../../intents/base.ts'
 import { newDelete } from '../../intents/builders.ts'
-import type { DeleteIntent, MovedTo, PutContent, PutIntent } from '../../intents/intent.ts'
+import type { DeleteIntent, MovedTo, PutIntent } from '../../intents/intent.ts'
 import { isAnswered, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
 import {
   described,
@@ -31,6 +31,7 @@ import type { RootNames } from './root-names.ts'
 import type { MadeAttributes } from '../tree/home.ts'
 import type { NewContent, Puts } from './puts.ts'
 import { classifyName } from './save-steps.ts'
+import { shareContent } from './share-content.ts'
 import type { DriveSettings } from '../settings.ts'
 import { attributesOfBag } from './root-attributes.ts'
 
@@ -371,31 +372,13 @@ export class NameChanges {
   /** What is, or may be, at the service under the old name goes up once more under the new one. */
   async #putAgain(intent: PutIntent, name: string, replaced: Base): Promise<PutIntent> {
     const draft = this.#deps.outbox.createDraft()
-    const content = await this.#shareContent(intent, draft.path)
+    const content = await shareContent(this.#deps.outbox, intent, draft.path)
     const { description } = intent
     const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
     const folder = intent.isFolder === true ? { isFolder: true } : {}
     const kept = { ...keptOf(intent), ctimeMs: this.#deps.clock.now() }
     const what = { description, ...kept, content, ...folder }
     return this.#deps.puts.add(name, base, what, draft.id)
-  }
-
-  /** Links the staged content of a put to another draft, or names the bag where it is. */
-  async #shareContent(intent: PutIntent, path: string): Promise<PutContent> {
-    const { outbox } = this.#deps
-    try {
-      await link(outbox.contentPath(intent.id), path)
-      return intent.content
-    } catch (error) {
-      const latest = outbox.put(intent.id)
-      if (systemErrorCode(error) === 'ENOENT' && latest !== undefined) {
-        if (latest.bagId !== undefined) {
-          return { from: 'bag', bagId: latest.bagId, length: intent.content.length ?? 0 }
-        }
-        if (latest.content.from === 'bag') return latest.content
-      }
-      throw fromFileSystem(error, 'The file cannot be renamed now')
-    }
   }
 
   /**
