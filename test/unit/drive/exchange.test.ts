@@ -129,7 +129,7 @@ describe('two names that are exchanged', () => {
       if (are === 'stored') await machine.drain()
       await machine.drive.refresh()
       account.service.proxy.add(REFUSED)
-      const outbox = join(account.dir, 'state/outbox/v1')
+      const outbox = join(account.dir, 'state/outbox/v2')
       const before = filesIn(outbox)
       await exchange(machine, 'a', 'b')
       await machine.drop()
@@ -164,7 +164,7 @@ describe('two names that are exchanged', () => {
     const [id = ''] = machine.outbox
       .intents()
       .flatMap((intent) => (intent.phase === 'held' ? intent.id : []))
-    const journal = join(account.dir, 'state/outbox/v1', id, 'journal.jsonl')
+    const journal = join(account.dir, 'state/outbox/v2', id, 'journal.jsonl')
     const written = readFileSync(journal, 'utf8').split('\n').slice(0, lines)
     writeFileSync(journal, `${written.join('\n')}\n`)
     machine = await account.open()
