@@ -16,7 +16,11 @@ it('what is closed in a folder while its new name is being stored survives a kil
       fault: { silence: true, before: () => Promise.resolve().then(resolve) },
     })
   })
+  const uploads = (): number => proxy.requests.filter(({ method }) => method === 'POST').length
+  const before = uploads()
   await user.drive.rename(ROOT, 'F', ROOT, 'G')
+  // A change that comes before would be sent with the new name.
+  await expect.poll(uploads).toBeGreaterThan(before)
   await user.write('G/after', 'closed')
   await deleting
   const renamed = user.outbox.intents().find(({ name }) => name === 'G')
