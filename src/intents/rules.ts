@@ -90,16 +90,34 @@ export function mayBeOf(put: PutIntent, { bagId, size, description }: BagRecord)
   return put.namesakes?.includes(bagId) === false
 }
 
-/**
- * True once content that moved is stored at its new place, or is there no more. What is there on this machine only is
- * never sent: a name that is not for the service, or a folder that nothing is left in.
- */
+/** True once content that moved is stored at its new place, and where it went on from there, or is there no more. */
 export function isStored(all: KnownPuts, moved: MovedTo): boolean {
+  return unstoredOf(all, moved, new Set()).length === 0
+}
+
+/** Places of content that moved where it is not stored yet. Content that came back to where it was is followed once. */
+function unstoredOf(all: KnownPuts, moved: MovedTo, followed: Set<IntentId>): readonly MovedTo[] {
   const intent = latestOf(all, moved.id)
-  if (intent === undefined) return !all.isSetAside(moved.id)
+  if (intent === undefined) return all.isSetAside(moved.id) ? [moved] : []
+  if (!isStoredThere(intent, moved)) return [moved]
+  if (followed.has(intent.id)) return []
+  followed.add(intent.id)
+  return allUnstoredOf(all, intent, followed)
+}
+
+/** The same for all that moved away from an intent's place. */
+function allUnstoredOf(
+  all: KnownPuts,
+  { after = [] }: Intent,
+  followed: Set<IntentId>,
+): readonly MovedTo[] {
+  return after.flatMap((moved) => unstoredOf(all, moved, followed))
+}
+
+/** What is there on this machine only is never sent: a name that is not for the service, or a folder that nothing is left in. */
+function isStoredThere(intent: Intent, { id, operations }: MovedTo): boolean {
   if (intent.kind === 'delete') return true
-  const { operations } = moved
-  if (operations === undefined || intent.id !== moved.id) {
+  if (operations === undefined || intent.id !== id) {
     return intent.phase === 'confirmed' || intent.phase === 'local'
   }
   const { start = 0, packed = start } = intent.changes ?? {}
@@ -116,15 +134,23 @@ function latestOf(all: Pick<Intents, 'get' | 'successorOf'>, id: IntentId): Inte
 }
 
 /** What has to be stored before an intent may delete a bag. */
-function awaitedBy({ after = [] }: Intent, all: KnownPuts): readonly IntentId[] {
-  return after
-    .filter((moved) => !isStored(all, moved))
-    .flatMap(({ id }) => latestOf(all, id)?.id ?? [])
+function awaitedBy(intent: Intent, all: KnownPuts): readonly IntentId[] {
+  return allUnstoredOf(all, intent, new Set()).flatMap(({ id }) => latestOf(all, id)?.id ?? [])
 }
 
 /** True when content that moved away from an intent's place is stored at its new one. */
-export function mayDelete({ after = [] }: Intent, all: KnownPuts): boolean {
-  return after.every((moved) => isStored(all, moved))
+export function mayDelete(intent: Intent, all: KnownPuts): boolean {
+  return allUnstoredOf(all, intent, new Set()).length === 0
+}
+
+/** True when an intent may delete a bag only once what moved to the place of a put is stored. */
+export function isAwaited(
+  all: Pick<Intents, 'intents' | 'get' | 'successorOf'>,
+  put: IntentId,
+): boolean {
+  return all
+    .intents()
+    .some(({ after = [] }) => after.some(({ id }) => latestOf(all, id)?.id === put))
 }
 
 /** True for a delete of nothing but what moved to another place. */
@@ -133,8 +159,8 @@ export function isMovedAway({ kind, replaces, after = [] }: Intent): boolean {
 }
 
 /** True when content that moved away from an intent's place is in an intent that was found damaged. */
-export function isLostOnItsWay({ after = [] }: Intent, all: KnownPuts): boolean {
-  return after.some(({ id }) => latestOf(all, id) === undefined && all.isSetAside(id))
+export function isLostOnItsWay(intent: Intent, all: KnownPuts): boolean {
+  return allUnstoredOf(all, intent, new Set()).some(({ id }) => latestOf(all, id) === undefined)
 }
 
 export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): boolean {

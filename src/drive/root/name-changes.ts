@@ -9,7 +9,7 @@ import type { IntentId } from '../../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../../intents/base.ts'
 import { newDelete } from '../../intents/builders.ts'
 import type { DeleteIntent, MovedTo, PutIntent } from '../../intents/intent.ts'
-import { isAnswered, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
+import { isAnswered, isAwaited, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
 import {
   described,
   ofPut,
@@ -116,7 +116,13 @@ export class NameChanges {
         !uploader.isRunning(put.id) &&
         !wasSent(put),
     )
-    if (base.replaces.length === 0 && nothingSent) {
+    const moved = [
+      ...(after === undefined ? [] : [after]),
+      ...puts.flatMap((put) => put.after ?? []),
+    ]
+    // What waits for such a put is told by the delete where the content went on to.
+    const isPassedOn = moved.length > 0 && puts.some(({ id }) => isAwaited(outbox, id))
+    if (base.replaces.length === 0 && nothingSent && !isPassedOn) {
       for (const put of puts) await outbox.remove(put.id, put)
       // One that the uploader took up meanwhile is still there.
       if (puts.every((put) => outbox.get(put.id) === undefined)) return undefined
@@ -129,7 +135,7 @@ export class NameChanges {
       createdAtMs: now,
       ...base,
       uploaded: entries.uploadsOf(base.replaces),
-      ...(after === undefined ? {} : { after: [after] }),
+      ...(moved.length === 0 ? {} : { after: moved }),
       ...(mayBeReplaced ? held : {}),
     })
     await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })

@@ -158,4 +158,50 @@ describe('bags that new content takes the place of', () => {
       expect([...(await stored()).keys()].sort()).toEqual(['a-out', 'b', 'into'])
     },
   )
+
+  it.each(
+    [
+      ['H/b', 'K/b'],
+      ['H/b', 'b'],
+      ['b', 'K/b'],
+      ['b', 'c'],
+    ].flatMap(([first = '', last = '']) =>
+      ['stays', 'is removed'].flatMap((then) =>
+        [false, true].map((isKilled) => ({ first, last, then, isKilled })),
+      ),
+    ),
+  )(
+    'stay while what went by $first to $last is not stored there (H $then, killed: $isKilled)',
+    async ({ first, last, then, isKilled }) => {
+      let drive = await given('back', async (before) => {
+        await before.makeDirectory('G')
+        await before.write('G/b', 'precious')
+      })
+      const before = await stored()
+      account.service.forgetEvents()
+      const answer = { status: 503, body: '{"detail":"later"}' }
+      account.service.proxy.add({ match: { method: 'POST' }, fault: { answer } })
+      await drive.makeDirectory('H')
+      await drive.makeDirectory('K')
+      await drive.rename('G/b', first)
+      await tried(drive.drive.sync())
+      await drive.rename(first, last)
+      if (then === 'is removed') await drive.remove('H')
+      await tried(drive.drive.sync())
+      if (isKilled) {
+        await drive.drop()
+        drive = await account.open({ settings })
+      }
+      await tried(drive.drive.sync())
+      expect(await stored()).toEqual(before)
+      expect(account.service.deletes()).toBe(0)
+      account.service.proxy.clear()
+      for (const { id, failure } of drive.outbox.intents()) {
+        if (failure !== undefined) await drive.drive.uploader.retry(id)
+      }
+      await expect.poll(() => drive.drive.sync().then(() => true, String)).toBe(true)
+      expect([...(await stored()).keys()]).toEqual([last.replace(/\/b$/, '')])
+      expect(await drive.read(last)).toBe('precious')
+    },
+  )
 })

@@ -246,6 +246,30 @@ describe('whether content that moved is stored', () => {
       undefined,
       true,
     ],
+    [
+      'it went on to a place where it waits',
+      [remove(2, [A], { supersedes: [i1], after: [{ id: i3 }] }), put(3, 'b')],
+      undefined,
+      false,
+    ],
+    [
+      'it went on to a place where it is confirmed',
+      [
+        put(1, 'a', { phase: 'local', after: [{ id: i3 }] }),
+        put(3, 'b', { ...confirmed, bagId: A }),
+      ],
+      undefined,
+      true,
+    ],
+    [
+      'it came back, and is confirmed',
+      [
+        remove(2, [A], { supersedes: [i1], after: [{ id: i3 }] }),
+        put(3, 'a', { ...confirmed, bagId: B, after: [{ id: i1 }] }),
+      ],
+      undefined,
+      true,
+    ],
     ['in a folder that has it', [put(1, 'a', { ...folder, ...held, ...changes(3) })], 3, true],
     ['in a folder that has less', [put(1, 'a', { ...folder, ...held, ...changes(2) })], 3, false],
     ['in a zip that is on its way', [put(1, 'a', { isFolder: true, ...changes(0, 3) })], 3, false],
