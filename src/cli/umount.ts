@@ -5,7 +5,7 @@ import { askToLeave } from '../control/client.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
-import { unmountPath } from '../kernel/unmount.ts'
+import { unmountHung, unmountPath } from '../kernel/unmount.ts'
 import { listItems } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import type { CommandContext } from './context.ts'
@@ -19,6 +19,8 @@ import { isOwed } from '../control/status.ts'
 
 /** More than the process of a drive takes when something in it does not end (releases.ts, main.ts). */
 const LONGEST_END_MS = 25_000
+/** More than a process takes that has been killed already. */
+const SHORT_END_MS = 1_000
 
 /** Adds `bagfs umount`. */
 export function addUmount(program: Command, { output }: CommandContext): void {
@@ -50,7 +52,10 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
     await waitForEnd(output, drive.pid)
     return
   }
-  const isMounted = await unmountDead(mountpoint, now)
+  const isMounted = await unmountDead(
+    mountpoint,
+    now && drive !== undefined ? unmountHung : (path) => unmountPath(path, { lazy: now }),
+  )
   await registry.remove(mountpoint)
   if (!isMounted && answer === 'dead') {
     throw new DriveError('usage', `${mountpoint} has no bagfs drive on it.`)
@@ -64,9 +69,11 @@ async function detachHung(
   { mountpoint, pid }: RunningDrive,
   now: boolean,
   error: unknown,
-): Promise<never> {
+): Promise<'ended'> {
   if (!now || !isDriveError(error, 'timed-out')) throw error
-  await unmountDead(mountpoint, now)
+  await unmountDead(mountpoint, unmountHung)
+  // A drive that was killed, and that the kernel did not let go, has ended by now.
+  if (await hasEnded(pid, SHORT_END_MS, systemClock)) return 'ended'
   throw new DriveError(
     'timed-out',
     `${mountpoint} is unmounted, but its process does not answer.`,
@@ -89,7 +96,10 @@ async function waitForEnd(output: Output, pid: number): Promise<void> {
 }
 
 /** Takes a mount away whose process is gone; false when there is none. The outbox is on disk. */
-async function unmountDead(mountpoint: string, now: boolean): Promise<boolean> {
+async function unmountDead(
+  mountpoint: string,
+  unmount: (mountpoint: string) => Promise<void>,
+): Promise<boolean> {
   const mount = await findMount(mountpoint)
   if (mount?.type !== 'fuse.bagfs') return false
   if (!isOurs(mount)) {
@@ -97,7 +107,7 @@ async function unmountDead(mountpoint: string, now: boolean): Promise<boolean> {
       hint: 'That user or root can unmount it.',
     })
   }
-  await unmountPath(mountpoint, { lazy: now })
+  await unmount(mountpoint)
   return true
 }
 

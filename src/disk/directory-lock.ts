@@ -118,5 +118,5 @@ export async function refuseLiveHolder(dir: string, words: LockWords): Promise<v
 async function isAlive(pid: number, started: string | undefined): Promise<boolean> {
   const now = await readProcessStat(pid)
   if (now === undefined || started === undefined || started === '-') return hasProcess(pid)
-  return now.startTime === started
+  return now.startTime === started && !now.hasEnded
 }

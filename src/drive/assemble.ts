@@ -2,6 +2,7 @@ import type { BagCache } from '../content/bag-cache.ts'
 import type { SharedRoom } from '../content/shared-room.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { FolderNaming } from '../domain/folder-names.ts'
+import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import { findFolderNames } from '../namespace/folder-names.ts'
 import type { Listing } from '../namespace/listing.ts'
@@ -27,10 +28,12 @@ import { Handles } from './tree/handles.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import { Jobs } from '../outbox/jobs.ts'
 import { Kinds } from './root/kinds.ts'
+import { KeptFresh } from './root/kept-fresh.ts'
 import { LeftOut } from './folders/left-out.ts'
 import { Moves } from './moves/moves.ts'
 import { MissingBags } from './root/missing-bags.ts'
 import { NameChanges } from './root/name-changes.ts'
+import { News } from './tree/news.ts'
 import { Nodes, type FileNode } from './tree/nodes.ts'
 import { Pins } from './pins.ts'
 import { Puts } from './root/puts.ts'
@@ -56,7 +59,7 @@ export interface DriveDeps {
   readonly disk: SharedRoom
   readonly keeper: UploaderDeps['trash']
   readonly outbox: Outbox
-  readonly facts: UploaderDeps['facts']
+  readonly facts: UploaderDeps['facts'] & { onChange(listener: (bagId: BagId) => void): void }
   readonly clock: Clock
   readonly log: Logger
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
@@ -74,11 +77,15 @@ const SPACE_TTL_MS = 10_000
 export function assemble(given: DriveDeps, settings: DriveSettings) {
   const nodes = new Nodes()
   const kinds = new Kinds(given)
-  const rootNames = new RootNames(nodes, kinds)
+  const news = new News()
+  const rootNames = new RootNames({ nodes, news }, kinds)
   const handles = new Handles()
   const contents = new Contents(given)
   const missing = new MissingBags(given, { lagMs: settings.usualLagMs })
-  const entries = new Entries({ ...given, rootNames, missing, contents }, settings)
+  const entries = new Entries({ ...given, rootNames, news, missing, contents }, settings)
+  given.facts.onChange((bagId) => {
+    entries.noteBag(bagId)
+  })
   // The records of folders that were stored here tell how the service names all.
   entries.onFresh(({ index }) => {
     kinds.learnNames(findFolderNames(index, given.outbox.intents()))
@@ -88,7 +95,7 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const attributes = new RootAttributes({ ...given, contents, entries, kinds }, settings)
   const puts = new Puts({ ...given, jobs, entries }, settings)
   const leftOut = new LeftOut(given)
-  const built = { ...given, jobs, nodes, rootNames, entries, kinds, space, attributes, puts }
+  const built = { ...given, jobs, nodes, news, rootNames, entries, kinds, space, attributes, puts }
   const openFolders = new OpenFolders({ ...built, missing, leftOut }, settings)
   const folderUploads = new FolderUploads({ ...given, entries, folders: openFolders })
   const uploader = makeUploader({ ...given, jobs, entries, folders: folderUploads }, settings)
@@ -116,7 +123,8 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const pins = new Pins(ahead, settings)
   const explainer = new Explainer({ ...parts, leftOut, rootTrash, pins })
   const warmUp = new WarmUp({ ...ahead, pins })
-  const front = { explainer, warmUp, pins, trash: rootTrash }
+  const keptFresh = new KeptFresh({ ...given, entries })
+  const front = { explainer, warmUp, pins, trash: rootTrash, keptFresh }
   return { ...parts, missing, leftOut, handles, folderUploads, moves, unclosed, ...front }
 }
 

@@ -3,6 +3,7 @@ import { DriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { WholeFile } from '../domain/whole-file.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
+import { DriveNow } from './drive-now.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ExtendedAttributes } from './extended-attributes.ts'
 import { Homes, type MadeUp } from './homes.ts'
@@ -14,6 +15,7 @@ import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
 import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
 import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
+import type { WriteOptions } from './tree/open-file.ts'
 import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
@@ -33,12 +35,15 @@ export class Drive {
   readonly #homes: Homes
   /** The extended attributes of its nodes. */
   readonly extended: ExtendedAttributes
+  /** What is so now, and when that may be other: for a kernel that goes by what it was told. */
+  readonly now: DriveNow
 
   constructor(deps: DriveDeps, settings: DriveSettings) {
     this.#deps = deps
     this.#settings = settings
     this.#parts = assemble(deps, settings)
     this.#homes = new Homes(this.#parts, settings)
+    this.now = new DriveNow(this.#parts)
     this.extended = new ExtendedAttributes({ ...deps, homes: this.#homes })
   }
 
@@ -248,11 +253,16 @@ export class Drive {
   }
 
   /** Writes all of `bytes`; a number at once in the common case. */
-  write(handle: HandleId, bytes: Uint8Array, position: number): number | Promise<number> {
+  write(
+    handle: HandleId,
+    bytes: Uint8Array,
+    position: number,
+    how: WriteOptions = {},
+  ): number | Promise<number> {
     const { handles } = this.#parts
     // The caller's bytes are its own again once this returns a promise.
     const kept = handles.isMoving(handle) ? Buffer.from(bytes) : bytes
-    return handles.change(handle, (file) => file.write(kept, position))
+    return handles.change(handle, (file) => file.write(kept, position, how))
   }
 
   /** fallocate: a file that is at least so long, or zeros in the place of what is there. */
@@ -411,6 +421,7 @@ export class Drive {
   }
 
   async close(): Promise<void> {
+    this.#parts.keptFresh.close()
     this.#parts.kinds.close()
     this.#parts.missing.close()
     this.#parts.openFolders.close()

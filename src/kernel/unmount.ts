@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { promisify } from 'node:util'
+import { findMount } from '../disk/find-mount.ts'
 import { DriveError, systemErrorCode } from '../domain/errors.ts'
 
 const run = promisify(execFile)
@@ -9,9 +11,40 @@ const UNMOUNT_TIMEOUT_MS = 10_000
 /** Unmounts a drive, from whichever process. Rejects `busy` while programs use it, unless `lazy`. */
 export async function unmountPath(
   mountpoint: string,
-  options: { readonly lazy: boolean },
+  { lazy }: { readonly lazy: boolean },
 ): Promise<void> {
-  const ways = platform() === 'darwin' ? onMac(mountpoint, options) : onLinux(mountpoint, options)
+  await tryAll(
+    mountpoint,
+    platform() === 'darwin' ? onMac(mountpoint, lazy) : onLinux(mountpoint, lazy),
+  )
+}
+
+/**
+ * Takes the mount of a drive away that answers no more, and has the kernel end what waits for it. A drive that was killed
+ * while one of its threads waited for the kernel, and the kernel for the drive, ends in no other way.
+ */
+export async function unmountHung(mountpoint: string): Promise<void> {
+  if (platform() !== 'linux') return unmountPath(mountpoint, { lazy: true })
+  await endConnection(mountpoint)
+  const byRoot: Ways = process.getuid?.() === 0 ? [['umount', ['-f', '-l', '--', mountpoint]]] : []
+  return tryAll(mountpoint, [...byRoot, ...onLinux(mountpoint, true)])
+}
+
+/**
+ * Root and the user of the drive may, where the control file system is mounted (Linux, Documentation/filesystems/fuse.rst).
+ * Where it is not, `umount -f` by root does it.
+ */
+async function endConnection(mountpoint: string): Promise<void> {
+  const id = (await findMount(mountpoint))?.device.split(':')[1]
+  if (id === undefined) return
+  try {
+    await writeFile(`/sys/fs/fuse/connections/${id}/abort`, '1', { flag: 'r+' })
+  } catch (error) {
+    if (!['ENOENT', 'EACCES'].includes(systemErrorCode(error) ?? '')) throw error
+  }
+}
+
+async function tryAll(mountpoint: string, ways: Ways): Promise<void> {
   for (const [program, args] of ways) {
     try {
       await run(program, args, { timeout: UNMOUNT_TIMEOUT_MS })
@@ -32,12 +65,12 @@ export async function unmountPath(
 
 type Ways = readonly (readonly [program: string, args: readonly string[]])[]
 
-function onMac(mountpoint: string, { lazy }: { readonly lazy: boolean }): Ways {
+function onMac(mountpoint: string, lazy: boolean): Ways {
   return [['umount', lazy ? ['-f', mountpoint] : [mountpoint]]]
 }
 
 /** In the order in which they are tried; umount(8) is there without fuse3, and does for root. */
-function onLinux(mountpoint: string, { lazy }: { readonly lazy: boolean }): Ways {
+function onLinux(mountpoint: string, lazy: boolean): Ways {
   const args = [lazy ? '-uz' : '-u', '--', mountpoint]
   return [
     ['fusermount', args],

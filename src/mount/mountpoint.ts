@@ -1,8 +1,11 @@
 import { mkdir } from 'node:fs/promises'
 import { resolve, sep } from 'node:path'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { DriveRegistry } from '../control/registry.ts'
 import { findMount } from '../disk/find-mount.ts'
-import { unmountPath } from '../kernel/unmount.ts'
+import { readProcessStat } from '../disk/process-stat.ts'
+import { unmountHung } from '../kernel/unmount.ts'
 import { probePath } from './probe-path.ts'
 import type { PathProbe } from './probe-path.ts'
 
@@ -29,8 +32,8 @@ export async function checkMountpoint(settings: MountpointSettings): Promise<str
   const path = resolve(settings.path)
   const look = (): Promise<PathProbe> => probePath(path, settings.timeoutMs ?? PROBE_TIMEOUT_MS)
   let probe = await look()
-  if (isDead(probe) && (await findMount(path))?.type === DRIVE_TYPE) {
-    await unmountPath(path, { lazy: true })
+  if (isDead(probe) || (probe.is === 'silent' && (await wasKilled(path)))) {
+    await takeAway(path)
     probe = await look()
   }
   if (isNothing(probe) && (await settings.mayMake?.(path)) === true) {
@@ -49,6 +52,16 @@ export async function checkMountpoint(settings: MountpointSettings): Promise<str
   }
   refuseOwnDirectories(realPath, settings.ownDirectories)
   return realPath
+}
+
+async function takeAway(path: string): Promise<void> {
+  if ((await findMount(path))?.type === DRIVE_TYPE) await unmountHung(path)
+}
+
+/** True when the drive at a path was killed, and a thread of it still waits for the kernel, which waits for the drive. */
+async function wasKilled(path: string): Promise<boolean> {
+  const drive = await new DriveRegistry(findRuntimeDir()).find(path)
+  return drive !== undefined && (await readProcessStat(drive.pid))?.hasEnded !== false
 }
 
 function isNothing(probe: PathProbe): boolean {

@@ -46,6 +46,9 @@ export interface ListingStatus {
   }
 }
 
+/** `only` is the one bag whose name may have changed; without it any may have. */
+export type ListingListener = (snapshot: ListingSnapshot, only?: BagId) => void
+
 interface Request {
   readonly answer: Promise<ListingSnapshot>
   /** When callers with an old answer stop waiting; set by the first of them. */
@@ -72,7 +75,7 @@ export class Listing {
   readonly #deps: ListingDeps
   readonly #settings: ListingSettings
   readonly #saved: SavedListing
-  readonly #listeners = new Set<(snapshot: ListingSnapshot) => void>()
+  readonly #listeners = new Set<ListingListener>()
   readonly #closing = new AbortController()
   #snapshot: ListingSnapshot | undefined
   #request: Request | undefined
@@ -95,6 +98,11 @@ export class Listing {
       listing.#snapshot = { ...saved, index: await listing.#indexOf(saved.records) }
     }
     return listing
+  }
+
+  /** How old an answer may be before callers wait for a new one, in ms. */
+  get ttlMs(): number {
+    return this.#settings.ttlMs
   }
 
   current(): ListingSnapshot | undefined {
@@ -156,11 +164,11 @@ export class Listing {
     if (this.#snapshot === undefined) return
     this.#snapshot.index.learnKind(bagId)
     this.#snapshot = { ...this.#snapshot }
-    this.#tell(this.#snapshot)
+    this.#tell(this.#snapshot, bagId)
   }
 
   /** Calls `listener` when records or their names differ from before; returns the function that ends this. */
-  onChange(listener: (snapshot: ListingSnapshot) => void): () => void {
+  onChange(listener: ListingListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -283,10 +291,10 @@ export class Listing {
     return error
   }
 
-  #tell(snapshot: ListingSnapshot): void {
+  #tell(snapshot: ListingSnapshot, only?: BagId): void {
     for (const listener of [...this.#listeners]) {
       try {
-        listener(snapshot)
+        listener(snapshot, only)
       } catch (error) {
         this.#deps.log.error({ error: String(error) }, 'A listener of the listing failed.')
       }

@@ -57,6 +57,7 @@ export class FactsStore {
   #unwritten = new Set<BagId>()
   #writing: Promise<void> = Promise.resolve()
   #scheduled = false
+  #listener: ((bagId: BagId) => void) | undefined
   /** A write failed: what follows half a record in the database's log would be lost with it. */
   #isBroken = false
   #isClosed = false
@@ -106,9 +107,15 @@ export class FactsStore {
     if (isSame(known, learned)) return
     this.#warnOfChange(bagId, known, learned)
     this.#facts.set(bagId, learned)
+    this.#listener?.(bagId)
     this.#unwritten.add(bagId)
     this.#unsynced.add(bagId)
     this.#schedule()
+  }
+
+  /** Calls `listener` when something else is known of a bag. There is one listener at most. */
+  onChange(listener: (bagId: BagId) => void): void {
+    this.#listener = listener
   }
 
   /** Resolves when all that was learned would survive a power cut. */

@@ -1,12 +1,11 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { FileRecordWire } from '../../src/service/wire.ts'
+import { deferred } from '../../src/domain/deferred.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type MountedDrive } from '../support/mounted-drive.ts'
-
-const SLOW = 1_500
 
 describe.runIf(canMount())('a record whose kind is not known yet', () => {
   let bench: Bench
@@ -24,15 +23,17 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
     await bench.close()
   })
 
-  /** A folder that the drive does not know yet, and whose head is slow to come. */
-  const mountSlowUnknown = async (): Promise<void> => {
+  /** A folder that the drive does not know yet, and whose head comes when what this answers is called. */
+  const mountUnknown = async (): Promise<() => void> => {
     await bench.service.upload('Unknown', zip)
+    const head = deferred()
     bench.service.proxy.add({
       match: { method: 'GET', path: /download/ },
       times: 1,
-      fault: { latencyMs: SLOW },
+      fault: { before: () => head.promise },
     })
     drive = await bench.mount('--listing-ttl', '50ms')
+    return head.resolve
   }
   const kindOf = (name: string): Promise<string> => drive.sh(`stat -c %F ${name}`)
   const isFolder = async (name: string): Promise<void> => {
@@ -49,12 +50,13 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
   }
 
   it('shows as a file at first, and is a directory for everybody once its head is here', async () => {
-    await mountSlowUnknown()
+    const answer = await mountUnknown()
     expect(await drive.sh('ls -F; stat -c %F Unknown')).toBe('Unknown\nregular file\n')
     // The kernel has heard that it is a file, by its name and by its attributes.
     expect(await drive.sh('stat -c "%F %s" Unknown; ls -l | grep -c ^-r')).toBe(
       `regular file ${zip.length}\n1\n`,
     )
+    answer()
     await isFolder('Unknown')
   })
 
@@ -79,17 +81,21 @@ describe.runIf(canMount())('a record whose kind is not known yet', () => {
   })
 
   it('is never told as a directory by readdir while stat still tells a file', async () => {
-    await mountSlowUnknown()
+    const answer = await mountUnknown()
     const program = `
 import os, stat
 def look():
     told = next(os.scandir('.')).is_dir(follow_symlinks=False)
     return told, stat.S_ISDIR(os.lstat('Unknown').st_mode)
 assert look() == (False, False)
+open('../looked', 'w').close()
 while not (seen := look())[0]: pass
 print(*seen)`
     // Beside the wait of the look-up the kernel remembers what it was told for another second.
-    expect(await drive.sh(`python3 -c "${program}"`)).toBe('True True\n')
+    const seen = drive.sh(`python3 -c "${program}"`)
+    await expect.poll(() => existsSync(join(bench.dir, 'looked'))).toBe(true)
+    answer()
+    expect(await seen).toBe('True True\n')
   })
 
   it('goes from file to folder and back as the user says', async () => {
@@ -123,7 +129,7 @@ print(*seen)`
     rmSync(bench.stateDir, { recursive: true })
     bench.service.proxy.add({
       match: { method: 'GET', path: /download/ },
-      fault: { latencyMs: 2 * SLOW },
+      fault: { latencyMs: 3_000 },
     })
     drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '50ms')
     const isRefused = async (command: string): Promise<void> => {

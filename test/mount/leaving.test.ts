@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   chownSync,
+  closeSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -14,6 +15,7 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { FileRecordWire } from '../../src/service/wire.ts'
 import { deferred, type Deferred } from '../../src/domain/deferred.ts'
+import { borrowDescriptor } from '../support/borrowed-descriptor.ts'
 import { canActAsOther, canMount } from '../support/fuse.ts'
 import { Bench, HANGING_MS } from '../support/mounted-drive.ts'
 import { asOther, letOthersPass, OTHER_UID, type OtherOutcome } from '../support/other-user.ts'
@@ -317,6 +319,30 @@ describe.runIf(canMount())('bagfs umount', () => {
     await (await bench.mount()).leave()
     expect(await bench.service.contents()).toEqual({ 'kept.txt': 'kept\n' })
   })
+
+  it.each(['the next mount', 'umount --now'])(
+    'is killed while the kernel waits for it: %s ends what hangs',
+    async (by) => {
+      const drive = await bench.mount('--write-back')
+      await drive.sh('echo kept > kept.txt')
+      const device = borrowDescriptor(drive.process.pid ?? 0, '/dev/fuse')
+      try {
+        drive.process.kill('SIGKILL')
+        await drive.ended()
+        const hanging = execa('cat', [join(bench.mountpoint, 'unknown')], {
+          reject: false,
+          timeout: HANGING_MS,
+        })
+        if (by === 'umount --now') await bench.bagfs(['umount', '--now', bench.mountpoint])
+        const again = await bench.mount()
+        expect((await hanging).stderr).toMatch(/not connected|abort/)
+        await again.leave()
+      } finally {
+        closeSync(device)
+      }
+      expect(await bench.service.contents()).toEqual({ 'kept.txt': 'kept\n' })
+    },
+  )
 
   it('leaves a drive alone that was mounted there when this one was taken away', async () => {
     const first = await bench.mount()

@@ -185,7 +185,8 @@ export class MountedDrive {
     args: readonly string[] = [],
     env: Readonly<Record<string, string>> = {},
   ): MountedDrive {
-    mkdirSync(dirs.mountpoint, { recursive: true })
+    // A mount that hangs must not be touched from here.
+    if (!isMounted(dirs.mountpoint)) mkdirSync(dirs.mountpoint, { recursive: true })
     mkdirSync(dirs.stateDir, { recursive: true })
     const tokenFile = join(dirs.stateDir, 'token')
     writeFileSync(tokenFile, service.token, { mode: 0o600 })

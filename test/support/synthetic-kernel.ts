@@ -40,7 +40,9 @@ const NO_FILES: BackingFiles = {
   add: () => ({ refusal: 'EPERM' }),
   remove: () => undefined,
 }
-/** As Linux 6.18 offers itself. */
+/** As Linux 5.4 offers itself. */
+export const OLD_KERNEL = { major: 7, minor: 31, maxReadahead: 1 << 17, flags: 0x03ff_fffb }
+/** As Linux 6.18 does. */
 const KERNEL = { major: 7, minor: 45, maxReadahead: 1 << 17, flags: 0x73ff_fffb }
 /** Its second word of flags, PASSTHROUGH among them. */
 const KERNEL_MORE = { flags2: 0x5fd }
@@ -53,6 +55,8 @@ export interface SyntheticKernelDeps {
   readonly watch?: OperationWatch
   readonly backingFiles?: BackingFiles
   readonly settings?: Partial<BridgeSettings>
+  /** Undefined for that of a new kernel. */
+  readonly version?: typeof OLD_KERNEL | undefined
 }
 
 /** The other side of a session: asks, hears and counts, and mounts nothing. */
@@ -77,7 +81,10 @@ export class SyntheticKernel implements Channel {
 
   static async start(deps: SyntheticKernelDeps): Promise<SyntheticKernel> {
     const kernel = new SyntheticKernel(deps)
-    const init = [INIT_IN.encode(KERNEL), INIT_IN_MORE.encode(KERNEL_MORE), Buffer.alloc(44)]
+    const init =
+      deps.version === undefined
+        ? [INIT_IN.encode(KERNEL), INIT_IN_MORE.encode(KERNEL_MORE), Buffer.alloc(44)]
+        : [INIT_IN.encode(deps.version)]
     const { error } = await kernel.ask('INIT', 0, ...init)
     if (error !== undefined) throw new Error(`INIT: ${error}`)
     return kernel

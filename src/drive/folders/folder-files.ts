@@ -6,6 +6,7 @@ import { DriveError, localDiskFull } from '../../domain/errors.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { isZero } from '../../zip/sparse-file.ts'
 import { withDiskRoom } from '../space/with-disk-room.ts'
+import type { News } from '../tree/news.ts'
 import type { Source } from '../tree/source.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { GivenAttributes, StagedFile } from '../tree/staged-file.ts'
@@ -20,6 +21,7 @@ import { fileOperation, type LocalContents } from './local-contents.ts'
 
 interface FolderFilesDeps {
   readonly folder: Folder
+  readonly news: News
   readonly changes: ChangeLog
   readonly room: FolderRoom
   readonly inflated: InflatedFiles
@@ -308,6 +310,12 @@ export class FolderFiles {
 
   /** As on a full local disk: a new file is not kept, an old one is as it was. */
   async #takeBackHalf(item: FileItem, content: LocalContent): Promise<void> {
+    const { news, folder } = this.#deps
+    await this.#takeBack(item, content)
+    news.inside(folder.node.id)
+  }
+
+  async #takeBack(item: FileItem, content: LocalContent): Promise<void> {
     if (content.before === undefined) {
       item.parent?.children?.delete(item.name)
       item.parent = undefined

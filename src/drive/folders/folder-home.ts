@@ -15,6 +15,7 @@ import type { Uploader } from '../../outbox/uploader.ts'
 import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Entries } from '../root/entries.ts'
 import type { BagAttributes } from '../root/bag-attributes.ts'
+import type { News } from '../tree/news.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { OpenFile, OpenMode } from '../tree/open-file.ts'
 import { SIZE_TRUSTED_MS } from '../tree/size-trust.ts'
@@ -32,6 +33,7 @@ import type { OpenFolders } from './open-folders.ts'
 
 interface FolderHomeDeps {
   readonly folders: OpenFolders
+  readonly news: News
   readonly entries: Entries
   readonly attributes: RootAttributes
   readonly extended: BagAttributes
@@ -70,12 +72,18 @@ export class FolderHome implements Home, InsideOfFolders {
 
   async getAttributes(node: NodeId): Promise<Attributes> {
     const top = this.#deps.folders.topNode(node)
-    if (top === undefined) {
-      const { open, item } = await this.#deps.folders.placeOf(node)
-      return attributesOf(open, item)
-    }
-    const attributes = this.#deps.attributes.of(top)
-    const opened = this.#deps.folders.opened(node)?.folder.top
+    if (top !== undefined) return this.#topAttributes(top)
+    const { open, item } = await this.#deps.folders.placeOf(node)
+    return attributesOf(open, item)
+  }
+
+  #topAttributes(top: FileNode): Attributes {
+    return this.withInside(this.#deps.attributes.of(top))
+  }
+
+  /** Attributes of a folder of the root, with what is known of its inside. */
+  withInside(attributes: Attributes): Attributes {
+    const opened = this.#deps.folders.opened(attributes.node)?.folder.top
     if (opened === undefined) return attributes
     return { ...attributes, ...laterTimes(attributes, opened), links: linksOf(opened) }
   }
@@ -176,8 +184,8 @@ export class FolderHome implements Home, InsideOfFolders {
 
   #openFile(open: OpenFolder, item: FileItem, mode: OpenMode): FolderOpenFile {
     const { folder, files, replacedAtMs } = open
-    const { clock, log } = this.#deps
-    const file = new FolderOpenFile({ folder, files, clock, log }, item, mode)
+    const { clock, log, news } = this.#deps
+    const file = new FolderOpenFile({ folder, files, clock, log, news }, item, mode)
     file.endIsUnsure = file.append && clock.now() - replacedAtMs < SIZE_TRUSTED_MS
     return file
   }

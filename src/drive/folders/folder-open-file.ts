@@ -2,6 +2,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
+import type { News } from '../tree/news.ts'
 import { OpenFile, type OpenMode } from '../tree/open-file.ts'
 import type { Source } from '../tree/source.ts'
 import type { StagedFile } from '../tree/staged-file.ts'
@@ -13,6 +14,7 @@ import { pathOfItem, type FileItem } from './items.ts'
 interface FolderOpenFileDeps {
   readonly folder: Folder
   readonly files: FolderFiles
+  readonly news: News
   readonly clock: Clock
   readonly log: Logger
 }
@@ -126,6 +128,7 @@ export class FolderOpenFile extends OpenFile {
 
   protected override noteOtherSize(nowMs: number): void {
     this.item.sizeChangedAtMs = nowMs
+    this.#deps.news.content(this.item.id)
   }
 
   /** What others go on to write into the same open file is whole when it is released: the folder is not stored with it before. */

@@ -13,6 +13,7 @@ import type { PackedFolder, PackOptions } from '../../outbox/ports.ts'
 import type { StepListener } from '../../outbox/steps.ts'
 import type { Jobs } from '../../outbox/jobs.ts'
 import type { Entries } from '../root/entries.ts'
+import type { News } from '../tree/news.ts'
 import type { ChangeLog } from './change-log.ts'
 import type { Folder, OpenZip } from './folder.ts'
 import { pathOfItem } from './items.ts'
@@ -32,6 +33,7 @@ import type { Salvage } from './salvage.ts'
 
 interface FolderRoundsDeps {
   readonly folder: Folder
+  readonly news: News
   readonly changes: ChangeLog
   readonly contents: LocalContents
   readonly salvage: Salvage
@@ -239,6 +241,7 @@ export class FolderRounds {
     await this.#deps.folder.rebase(bagId, (archive) => {
       const { unused, leftOut } = rebaseTree(this.#deps.folder, snapshot, archive)
       this.#deps.salvage.note(leftOut)
+      if (leftOut.length > 0) this.#deps.news.inside(this.#deps.folder.node.id)
       for (const content of unused) {
         content.closeStaged()
         content.letGo(() => {
@@ -277,6 +280,7 @@ export class FolderRounds {
   /** As `#empty`, for a folder that has only what it cannot be stored with. Changes that came since are sent next. */
   async #emptyOfLost(put: PutIntent, operations: number, snapshot: Snapshot): Promise<void> {
     leaveAllOut(this.#deps.folder, snapshot)
+    this.#deps.news.inside(this.#deps.folder.node.id)
     this.#release()
     await this.#empty(put, operations)
     if (this.#deps.changes.count > operations) this.#deps.changes.touch()

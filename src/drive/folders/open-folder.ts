@@ -4,9 +4,11 @@ import type { IntentId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { PutIntent } from '../../intents/intent.ts'
+import type { Entry } from '../../namespace/entry.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { StepListener } from '../../outbox/steps.ts'
 import type { Space } from '../space/space.ts'
+import type { News } from '../tree/news.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import { ChangeLog, type ChangeLogDeps, type ChangeLogSettings } from './change-log.ts'
 import { Folder, type FolderDeps } from './folder.ts'
@@ -27,6 +29,7 @@ export interface OpenFolderDeps extends FolderDeps, ChangeLogDeps, SalvageDeps {
   /** One change of a folder at a time. */
   readonly turns: KeyedLock<Folder>
   readonly outbox: Outbox
+  readonly news: News
   readonly inflated: InflatedFiles
   readonly space: Space
   readonly clock: Clock
@@ -194,7 +197,10 @@ export class OpenFolder {
 
   /** True when the name stands for another bag, or for other changes, than what is shown here. */
   get isOutdated(): boolean {
-    const { entry } = this.folder.node
+    return this.isOutdatedBy(this.folder.node.entry)
+  }
+
+  isOutdatedBy(entry: Entry | undefined): boolean {
     const base = this.folder.baseBag
     if (this.intentId !== undefined || entry === undefined) return false
     if (entry.kind === 'pending') return entry.intent.content.from !== 'bag'

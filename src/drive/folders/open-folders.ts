@@ -13,6 +13,7 @@ import type { StepListener } from '../../outbox/steps.ts'
 import type { Jobs } from '../../outbox/jobs.ts'
 import type { Entries } from '../root/entries.ts'
 import type { Kinds } from '../root/kinds.ts'
+import type { News } from '../tree/news.ts'
 import type { DriveNode, FileNode, Nodes } from '../tree/nodes.ts'
 import type { Puts } from '../root/puts.ts'
 import type { RootAttributes } from '../root/root-attributes.ts'
@@ -28,6 +29,7 @@ interface OpenFoldersDeps extends SalvageDeps {
   readonly cache: BagCache
   readonly inflated: InflatedFiles
   readonly nodes: Nodes
+  readonly news: News
   readonly entries: Entries
   readonly kinds: Kinds
   readonly attributes: RootAttributes
@@ -119,7 +121,7 @@ export class OpenFolders {
       return known.ready()
     }
     known?.folder.setOpenFilesAside()
-    known?.close()
+    if (known !== undefined) this.#close(known)
     const { nodes } = this.#deps
     const open = new OpenFolder(
       {
@@ -148,7 +150,10 @@ export class OpenFolders {
     if (known !== undefined) open.replacedAtMs = now
     this.#open.set(node.id, open)
     this.#closeIdle(now)
-    return open.ready()
+    await open.ready()
+    // What stat tells of it is more than before.
+    if (node.name !== undefined) this.#deps.news.names([node.name])
+    return open
   }
 
   /** Each holds a descriptor of its zip, and its tree: those that were not used for long are opened again when they are. */
@@ -157,9 +162,15 @@ export class OpenFolders {
     for (const [id, open] of this.#open) {
       if (this.#open.size <= count) return
       if (!open.isIdle || nowMs - open.usedAtMs < keptMs) continue
-      open.close()
+      this.#close(open)
       this.#open.delete(id)
     }
+  }
+
+  /** What was in it has other ids when it is looked at again. */
+  #close(open: OpenFolder): void {
+    open.close()
+    this.#deps.news.inside(open.folder.node.id)
   }
 
   /**
@@ -258,9 +269,28 @@ export class OpenFolders {
     )
   }
 
+  /** True for what is in the version that its folder shows. */
+  isSteady(id: NodeId): boolean {
+    const place = this.#item(id)
+    if (place === undefined) return false
+    const { item, open } = place
+    const { name, isAside } = open.folder.node
+    return item.parent !== undefined && name !== undefined && !isAside && !open.isOutdated
+  }
+
+  /** Those whose name means something else by now, or another version, which was not taken up yet. */
+  *outdated(): Iterable<NodeId> {
+    for (const [id, open] of this.#open) {
+      const { name, isAside } = open.folder.node
+      const peeked = name === undefined || isAside ? undefined : this.#deps.entries.peek(name)
+      if (peeked?.node?.id !== id || open.isOutdatedBy(peeked.entry)) yield id
+    }
+  }
+
   /** A folder was removed from the root. */
   detach(node: FileNode): void {
-    this.#open.get(node.id)?.close()
+    const open = this.#open.get(node.id)
+    if (open !== undefined) this.#close(open)
     this.#open.delete(node.id)
   }
 

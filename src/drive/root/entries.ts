@@ -12,8 +12,10 @@ import { buildTree, type Tree } from '../../namespace/tree.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import { changeOfItsOwn, isDone } from '../../intents/rules.ts'
 import { forgetInOrder } from '../../intents/forget-in-order.ts'
+import { namesOfBag, namesOfIntent } from './concerned-names.ts'
 import type { MissingBags } from './missing-bags.ts'
 import type { FileNode } from '../tree/nodes.ts'
+import type { News } from '../tree/news.ts'
 import type { Contents } from './contents.ts'
 import type { RootNames } from './root-names.ts'
 
@@ -21,10 +23,17 @@ interface EntriesDeps {
   readonly listing: Listing
   readonly outbox: Outbox
   readonly rootNames: RootNames
+  readonly news: News
   readonly missing: Pick<MissingBags, 'look'>
   readonly clock: Clock
   readonly log: Logger
   readonly contents: Pick<Contents, 'sizeOf'>
+}
+
+/** What a name leads to: see `Entries.peek`. */
+export interface Peeked {
+  readonly node?: FileNode
+  readonly entry?: Entry | undefined
 }
 
 /** The root of the drive as it is now: listing, intents, and on top files that are being written. */
@@ -43,14 +52,46 @@ export class Entries {
     this.#deps = deps
     this.#listingLagMs = settings.listingLagMs
     deps.outbox.onChange((before, after) => {
+      for (const intent of [before, after]) {
+        if (intent !== undefined) this.#tell(() => namesOfIntent(this.#known, intent))
+      }
       if (!this.#follows(before, after)) this.#tree = undefined
       this.changedAtMs = deps.clock.now()
     })
-    deps.listing.onChange(() => {
+    deps.listing.onChange((_snapshot, only) => {
       this.changedAtMs = deps.clock.now()
+      if (only === undefined) deps.news.root()
+      else this.noteBag(only)
       // The kernel is asked at once, so that the next look finds the new version.
       if (this.#askToPart !== undefined) this.#followOpenFiles()
     })
+  }
+
+  /** Something else is known of a bag, such as its kind or its length. */
+  noteBag(bagId: BagId): void {
+    this.#tell(() => namesOfBag(this.#known, bagId))
+  }
+
+  /** Told with those that depend on them as yet; what depends on them from now on is for the listener to ask. */
+  #tell(plain: () => Iterable<string>): void {
+    const { news } = this.#deps
+    if (!news.isHeard) return
+    const names = new Set(plain())
+    for (const name of [...names]) {
+      for (const { shown } of this.#tree?.tree.relatives(name) ?? []) names.add(shown)
+    }
+    news.names(names)
+  }
+
+  get #known() {
+    return { index: this.#index, outbox: this.#deps.outbox }
+  }
+
+  /** Names that depend on this one, as clashes have it. */
+  related(name: string): readonly string[] {
+    return this.tree()
+      .relatives(name)
+      .map(({ shown }) => shown)
   }
 
   /** Makes sure the listing is as new as its time to live wants; throws when there is none at all. */
@@ -189,6 +230,24 @@ export class Entries {
     return this.#nodeOf(entry)
   }
 
+  /**
+   * What a name leads to, or will when it is resolved, with nothing led anywhere: between two steps of a change a name may
+   * mean what nothing is to be made of. Without a node it is one that is to be made.
+   */
+  peek(typed: string): Peeked | undefined {
+    const { rootNames, outbox } = this.#deps
+    const draft = rootNames.named(typed)
+    if (draft?.hasUnpromised === true) return { node: draft, entry: draft.entry }
+    const entry = this.tree().resolve(typed)
+    if (entry === undefined)
+      return draft?.entry === undefined && draft ? { node: draft } : undefined
+    const known = rootNames.named(entry.shown)
+    const isKept =
+      known !== undefined &&
+      (known.handles.size === 0 || known.entry === entry || isVersionOf(known, entry, outbox))
+    return isKept ? { node: known, entry } : { entry }
+  }
+
   /** Leads the name to a node whose content was just promised, from whatever else has it. */
   promised(node: FileNode): void {
     const entry = this.tree().get(encodeName(node.serviceName))
@@ -234,6 +293,7 @@ export class Entries {
   #update(node: FileNode, entry: Entry): void {
     const before = node.entry
     if (before === entry) return
+    if (before !== undefined && !isVersionOf(node, entry, this.#deps.outbox)) node.version += 1
     node.entry = entry
     node.serviceName = serviceNameOf(entry)
     if (before === undefined || node.staged !== undefined) return

@@ -12,6 +12,7 @@ import { ofPut, withAttributes } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Attributes } from '../tree/attributes.ts'
 import type { Contents } from './contents.ts'
+import type { Entry } from '../../namespace/entry.ts'
 import type { Entries } from './entries.ts'
 import type { Kinds } from './kinds.ts'
 import { ROOT, type FileNode } from '../tree/nodes.ts'
@@ -52,22 +53,30 @@ export class RootAttributes {
   }
 
   of(node: FileNode): Attributes {
-    const { staged, entry } = node
-    const { isFolder } = node
-    const size = isFolder ? 0 : (staged?.size ?? this.#tellSize(node))
+    this.#noteTold(node)
+    return this.peek(node, node.entry)
+  }
+
+  /** What a node would be with an entry; the kernel is not told it. */
+  peek(node: FileNode, entry: Entry | undefined): Attributes {
+    const { staged } = node
+    const isFolder = this.#deps.kinds.isFolder(entry)
+    const size = isFolder ? 0 : (staged?.size ?? this.#sizeOf(entry))
     const special = entry?.kind === 'pending' ? entry.intent.special : undefined
     const kind = special?.kind ?? (isFolder ? 'directory' : 'file')
     const device = special?.device
-    return { node: node.id, kind, device, size, ...withAllTimes(this.#keptOf(node)) }
+    return { node: node.id, kind, device, size, ...withAllTimes(this.#keptOf({ staged, entry })) }
   }
 
-  /** The size of a node that is not written here, which the kernel is told now. */
-  #tellSize(node: FileNode): number {
-    const { entry } = node
-    if (entry === undefined) return 0
-    const size = this.#deps.contents.sizeOf(entry)
-    if (entry.kind === 'bag') node.noteShownSize(entry.record.bagId, size, this.#deps.clock.now())
-    return size
+  #sizeOf(entry: Entry | undefined): number {
+    return entry === undefined ? 0 : this.#deps.contents.sizeOf(entry)
+  }
+
+  /** The kernel is told the size of a node now, which is not written here. */
+  #noteTold(node: FileNode): void {
+    const { entry, staged } = node
+    if (entry?.kind !== 'bag' || staged !== undefined || node.isFolder) return
+    node.noteShownSize(entry.record.bagId, this.#sizeOf(entry), this.#deps.clock.now())
   }
 
   /** Kept with content that waits, else with the facts of the bag. */
@@ -99,7 +108,7 @@ export class RootAttributes {
     this.#deps.facts.learn(updated.bagId, keptOf(updated))
   }
 
-  #keptOf({ staged, entry }: FileNode): KeptAttributes {
+  #keptOf({ staged, entry }: Pick<FileNode, 'staged' | 'entry'>): KeptAttributes {
     if (staged !== undefined) return staged.attributes
     if (entry === undefined) return NOTHING_KEPT
     if (entry.kind === 'pending') return entry.intent

@@ -83,9 +83,11 @@ export class RootHome implements Home {
     return this.#deps.attributes.of(node)
   }
 
+  /** A folder may be a new bag since it was found: it must not turn into a file until that is looked at. */
   async getAttributes(id: NodeId): Promise<Attributes> {
-    if (id === ROOT) return Promise.resolve(this.#deps.attributes.root())
-    return Promise.resolve(this.#deps.attributes.of(this.#deps.rootNodes.current(id)))
+    if (id !== ROOT) await this.#deps.kinds.learnSoon(this.#deps.rootNodes.current(id).entry)
+    if (id === ROOT) return this.#deps.attributes.root()
+    return this.#deps.attributes.of(this.#deps.rootNodes.current(id))
   }
 
   /** chmod and utimens: kept on this machine, with the content when it waits, else with the facts of the bag. */

@@ -1,16 +1,22 @@
 import type { Entry } from '../../namespace/entry.ts'
+import type { News } from '../tree/news.ts'
 import { FileNode, type Nodes } from '../tree/nodes.ts'
 
 /** The nodes of the root by name. One goes when it is unlinked and closed, or when its name is gone from the namespace. */
 export class RootNames {
   readonly #nodes: Nodes
+  readonly #news: News
   readonly #isFolder: (entry: Entry | undefined) => boolean
   readonly #byName = new Map<string, FileNode>()
   /** Removed by `takeName`, or when they are unlinked or closed. */
   readonly #aside = new Set<FileNode>()
 
-  constructor(nodes: Nodes, kinds: { isFolder(entry: Entry | undefined): boolean }) {
+  constructor(
+    { nodes, news }: { readonly nodes: Nodes; readonly news: News },
+    kinds: { isFolder(entry: Entry | undefined): boolean },
+  ) {
     this.#nodes = nodes
+    this.#news = news
     this.#isFolder = (entry) => kinds.isFolder(entry)
   }
 
@@ -37,6 +43,7 @@ export class RootNames {
   add(name: string, serviceName: string): FileNode {
     const node = this.#make(name, serviceName)
     this.#byName.set(name, node)
+    this.#news.names([name])
     return node
   }
 
@@ -111,11 +118,15 @@ export class RootNames {
     this.#unbind(node)
     node.name = name
     this.#byName.set(name, node)
+    this.#news.names([name])
   }
 
   #unbind(node: FileNode): void {
     const { name } = node
-    if (name !== undefined && this.#byName.get(name) === node) this.#byName.delete(name)
+    if (name !== undefined && this.#byName.get(name) === node) {
+      this.#byName.delete(name)
+      this.#news.names([name])
+    }
     this.#aside.delete(node)
     node.isAside = false
     node.parting = 'no'

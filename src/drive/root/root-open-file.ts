@@ -7,6 +7,7 @@ import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Space } from '../space/space.ts'
 import type { MadeAttributes } from '../tree/home.ts'
+import type { News } from '../tree/news.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { RootNames } from './root-names.ts'
 import { OpenFile, type OpenMode } from '../tree/open-file.ts'
@@ -21,6 +22,7 @@ export interface RootOpenFileDeps {
   readonly contents: Contents
   readonly entries: Entries
   readonly rootNames: RootNames
+  readonly news: News
   readonly committer: Committer
   readonly outbox: Outbox
   readonly space: Space
@@ -125,6 +127,7 @@ export class RootOpenFile extends OpenFile {
 
   protected override noteOtherSize(nowMs: number): void {
     this.node.sizeChangedAtMs = nowMs
+    this.#deps.news.content(this.node.id)
   }
 
   protected override async keep(): Promise<void> {
@@ -157,6 +160,7 @@ export class RootOpenFile extends OpenFile {
     // A named file that could not be committed keeps its content, for the next close to try again.
     if (staged.hasUnpromised && !staged.isHalf && node.name !== undefined) return
     node.staged = undefined
+    if (node.name !== undefined) this.#deps.news.names([node.name])
     this.#discard(staged)
     // Half a file takes the place of nothing: the name has what it had before, or goes.
     if (staged.isHalf && node.entry === undefined) this.#deps.rootNames.unlink(node)

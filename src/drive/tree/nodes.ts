@@ -71,6 +71,8 @@ export class FileNode implements DriveNode {
   entry: Entry | undefined
   /** Content written here and not yet let go of. */
   staged: StagedFile | undefined
+  /** Grows when another machine's version takes its name, and so its id. */
+  version = 0
   /** When its size last changed other than by writing here, in milliseconds since the epoch. */
   sizeChangedAtMs = 0
   /** The size that its bag was last said to have, and when: the kernel goes by that for a while. */

@@ -12,6 +12,12 @@ export interface OpenMode {
   readonly append?: boolean
 }
 
+/** What a bridge knows of a write. */
+export interface WriteOptions {
+  /** It goes to the end of the file; the position is where the kernel takes that to be. */
+  readonly isAppended?: boolean
+}
+
 /**
  * An open file. Reading, writing and cutting are here, once for all homes of files. A home says where the
  * bytes are, what may be written in place, and what close promises.
@@ -65,11 +71,15 @@ export abstract class OpenFile {
   }
 
   /** Writes all of `bytes`; a number at once in the common case. */
-  write(bytes: Uint8Array, position: number): number | Promise<number> {
+  write(
+    bytes: Uint8Array,
+    position: number,
+    { isAppended = this.append && this.endIsUnsure }: WriteOptions = {},
+  ): number | Promise<number> {
     if (!this.writable) throw new DriveError('bad-handle', 'This file is open for reading only.')
     const draft = this.draft()
     if (draft !== undefined) {
-      const at = this.#placeIn(draft, position)
+      const at = isAppended ? draft.size : position
       if (draft.fits(Math.max(draft.size, at + bytes.length))) {
         try {
           return this.#put(draft, bytes, at, position)
@@ -78,19 +88,15 @@ export abstract class OpenFile {
         }
       }
     }
-    return this.#writeSlowly(Buffer.from(bytes), position)
-  }
-
-  #placeIn({ size }: StagedFile, position: number): number {
-    return this.append && this.endIsUnsure ? size : position
+    return this.#writeSlowly(Buffer.from(bytes), position, isAppended)
   }
 
   /** Makes what it can of the way free: content is copied, the account asked, and room made on a full disk. */
-  async #writeSlowly(bytes: Uint8Array, position: number): Promise<number> {
+  async #writeSlowly(bytes: Uint8Array, position: number, isAppended: boolean): Promise<number> {
     let mayMakeRoom = true
     for (;;) {
       const staged = await this.#stageFor(position, bytes.length)
-      const at = this.#placeIn(staged, position)
+      const at = isAppended ? staged.size : position
       try {
         await staged.check(Math.max(staged.size, at + bytes.length))
       } catch (error) {
@@ -99,7 +105,7 @@ export abstract class OpenFile {
       // While the room was asked for, the content may have been promised: then the next one is written.
       if (!this.isCurrent(staged)) continue
       try {
-        return this.#put(staged, bytes, this.#placeIn(staged, position), position)
+        return this.#put(staged, bytes, isAppended ? staged.size : position, position)
       } catch (error) {
         if (!isDriveError(error, 'local-disk-full') || !mayMakeRoom) throw error
         if (!(await staged.room.makeDiskRoom(bytes.length))) throw error

@@ -1,11 +1,20 @@
-import { DriveError } from '../../domain/errors.ts'
+import { constants } from 'node:os'
+import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { HandleId, NodeId } from '../../domain/ids.ts'
 import type { AttributeChanges } from '../../domain/attributes.ts'
 import { ownerChanges } from '../owner.ts'
 import { toStatFs } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
-import { attributesAnswer, entryAnswer, lookUp, lookUpNow, onNode } from './entries.ts'
+import {
+  absenceAnswer,
+  attributesAnswer,
+  entryAnswer,
+  idToTell,
+  lookUp,
+  lookUpNow,
+  onNode,
+} from './entries.ts'
 import { readNames, type KernelRequest } from './request.ts'
 import { GETATTR_IN, SETATTR_IN, STATFS_OUT } from './structures.ts'
 import { toMilliseconds } from './wire-time.ts'
@@ -33,7 +42,13 @@ export function attributeOperations(context: SessionContext): Operations {
       const now = lookUpNow(context, node, name)
       const place = { parent: node, name }
       if (now !== undefined) return entryAnswer(context, now, place)
-      return lookUp(context, node, name).then((found) => entryAnswer(context, found, place))
+      return lookUp(context, node, name).then(
+        (found) => entryAnswer(context, found, place),
+        (error: unknown) => {
+          if (isDriveError(error, 'not-found')) return absenceAnswer(context, place, error)
+          throw error
+        },
+      )
     },
     GETATTR: ({ node, body }) => {
       GETATTR_IN.decode(body)
@@ -52,11 +67,26 @@ export function attributeOperations(context: SessionContext): Operations {
 }
 
 async function tellAttributes(context: SessionContext, node: NodeId): Promise<KernelAnswer> {
+  if (await hasWrongName(context, node)) return { errno: constants.errno.ESTALE }
   const attributes = await onNode(context, node, (now) => context.drive.getAttributes(now))
-  if (context.lookups.otherwise(node, attributes.kind) !== undefined) {
+  const known = context.lookups.nameOf(node)
+  if (known !== undefined && known.kind !== attributes.kind) {
     throw new DriveError('stale', 'It turned out to be something else.')
   }
   return attributesAnswer(context, node, attributes)
+}
+
+/** True when the kernel goes by a name that leads to something else: ESTALE has it look for the name, see `KernelTrust`. */
+async function hasWrongName(context: SessionContext, node: NodeId): Promise<boolean> {
+  const { lookups, handles } = context
+  const known = lookups.nameOf(node)
+  if (known === undefined || lookups.told(node)?.isNameWrong !== true) return false
+  if (handles.of(node) !== undefined) return false
+  const place = { parent: known.parent, name: known.name }
+  const found = await lookUp(context, place.parent, place.name).catch((error: unknown) => {
+    if (!isDriveError(error)) throw error
+  })
+  return found === undefined || idToTell(context, found, place) !== node
 }
 
 /** The length first: what is refused for it changes nothing else. */
@@ -80,6 +110,8 @@ async function setAttributes(
       await drive.setAttributes(now, { ...changes, ...ownerChanges(owner, before, settings) })
     })
   }
+  // Another name of the same content may have changed with it.
+  await context.trust.heard()
   return tellAttributes(context, node)
 }
 

@@ -13,6 +13,7 @@ import type { OpenHandles } from './open-handles.ts'
 import type { ReadBuffers } from './read-buffers.ts'
 import type { Passthrough } from './passthrough.ts'
 import type { KernelRequest } from './request.ts'
+import type { KernelTrust } from './trust.ts'
 
 /** What the operations of a session work with. */
 export interface SessionContext {
@@ -25,6 +26,7 @@ export interface SessionContext {
   readonly passthrough: Passthrough
   readonly directories: DirectoryHandles
   readonly notices: Notices
+  readonly trust: KernelTrust
   readonly buffers: ReadBuffers
   readonly descriptors: OpenDescriptors
   readonly clock: Clock

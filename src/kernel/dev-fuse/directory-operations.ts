@@ -1,12 +1,22 @@
 import type { NodeId } from '../../domain/ids.ts'
-import type { Attributes } from '../../drive/tree/attributes.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { DirectoryPage, type PageEntry } from './directory-page.ts'
-import { asInKernel, encodeEntryInto, lookUpNow, onNode } from './entries.ts'
+import {
+  encodeEntryInto,
+  lookUpNow,
+  noteTold,
+  onNode,
+  toldEntry,
+  type ToldEntry,
+} from './entries.ts'
 import { MAX_TRANSFER_BYTES } from './negotiation.ts'
 import type { KernelRequest } from './request.ts'
 import { OPEN_OUT, READ_IN, RELEASE_IN } from './structures.ts'
+
+/** Flags of an open directory. */
+const KEEP_CACHE = 1 << 1
+const CACHE_DIR = 1 << 3
 
 export function directoryOperations(context: SessionContext): Operations {
   const { drive, directories, ids } = context
@@ -15,7 +25,7 @@ export function directoryOperations(context: SessionContext): Operations {
       const open = (): KernelAnswer => {
         const handle = directories.open(node)
         return {
-          parts: [OPEN_OUT.encode({ handle, flags: 0, backingId: 0 })],
+          parts: [OPEN_OUT.encode({ handle, flags: flagsOf(context, node), backingId: 0 })],
           onLost: () => {
             directories.close(handle)
           },
@@ -43,13 +53,16 @@ async function readPage(
   { node, body }: KernelRequest,
   { isPlus }: { readonly isPlus: boolean },
 ): Promise<KernelAnswer> {
-  const { drive, directories } = context
+  const { drive, directories, trust } = context
   const { handle, offset, size } = READ_IN.decode(body)
   const page = new DirectoryPage(Math.min(size, MAX_TRANSFER_BYTES))
+  // What changes while they are read makes a later version.
+  const before = trust.directoryVersion(node)
   const entries = await directories.entries(handle, {
     isBeginning: offset === 0,
     read: (of) => onNode(context, of, (now) => drive.readDirectory(now)),
   })
+  const version = before ?? trust.directoryVersion(node)
   const itself: readonly PageEntry[] = [
     { name: '.', kind: 'directory', inode: node, offset: 1 },
     { name: '..', kind: 'directory', offset: 2 },
@@ -67,16 +80,16 @@ async function readPage(
   return {
     parts: [page.bytes],
     onDelivered: () => {
-      for (const { found, name } of told) {
-        context.lookups.add(found.node, { parent: node, name, kind: found.kind })
-      }
+      if (offset === 0) trust.noteRead(node, version)
+      for (const one of told) noteTold(context, one)
     },
   }
 }
 
-interface ToldEntry {
-  readonly found: Attributes
-  readonly name: string
+/** The kernel keeps names that it has read, and goes on with those of before where they are as they were. */
+function flagsOf({ trust }: SessionContext, node: NodeId): number {
+  if (trust.directoryVersion(node) === undefined) return 0
+  return trust.hasNames(node) ? CACHE_DIR | KEEP_CACHE : CACHE_DIR
 }
 
 interface PlusPage {
@@ -91,15 +104,13 @@ function addPlus(plus: PlusPage, shown: PageEntry, isChild: boolean): boolean {
   const { context, page, node, told } = plus
   const inDrive = isChild ? lookUpNow(context, node, shown.name) : undefined
   if (inDrive === undefined) return page.addPlus(shown, undefined)
-  const found = asInKernel(context, inDrive)
   const { name, offset } = shown
-  const isAdded = page.addPlus(
-    { name, offset, inode: found.node, kind: found.kind },
-    (bytes, start) => {
-      encodeEntryInto(found, context.settings, bytes, start)
-    },
-  )
+  const inode = context.ids.inKernel(inDrive.node)
+  const entry = toldEntry(context, inDrive, { parent: node, name }, inode)
+  const isAdded = page.addPlus({ name, offset, inode, kind: inDrive.kind }, (bytes, start) => {
+    encodeEntryInto(entry, context.settings, bytes, start)
+  })
   if (!isAdded) return false
-  told.push({ found, name })
+  told.push(entry)
   return true
 }

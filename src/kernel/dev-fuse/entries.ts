@@ -5,34 +5,58 @@ import type { BridgeSettings } from '../bridge.ts'
 import { linksToTell, modeToTell } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { SessionContext } from './context.ts'
+import { digestOf } from './digest.ts'
 import type { NamePlace } from './node-ids.ts'
 import { nanosecondsOf, secondsOf, toMicroseconds } from './wire-time.ts'
 import { ATTR_OUT, ENTRY_OUT, type EntryValues } from './structures.ts'
 
-/** How long the kernel goes by names and attributes that it was told, in seconds: as long as libfuse has it. */
-const TRUSTED_S = 1
 /** Node ids are never given again. */
 const GENERATION = 0
 /** What stat counts blocks in. */
 const BLOCK_BYTES = 512
 const PREFERRED_BYTES = 4096
+/** The entry of a name that nothing has: no node. */
+const NOTHING: EntryValues = {
+  node: 0,
+  generation: 0,
+  entryValid: 0,
+  attrValid: 0,
+  entryValidNs: 0,
+  attrValidNs: 0,
+  ino: 0,
+  size: 0,
+  blocks: 0,
+  atime: 0,
+  mtime: 0,
+  ctime: 0,
+  atimeNs: 0,
+  mtimeNs: 0,
+  ctimeNs: 0,
+  mode: 0,
+  nlink: 0,
+  uid: 0,
+  gid: 0,
+  rdev: 0,
+  blksize: 0,
+}
 
 /**
  * What a stat tells, field by field: a directory of thousands is told in a moment, and an object that is spread into
  * another one costs more than all else here.
  */
-function toWire(attributes: Attributes, settings: BridgeSettings): EntryValues {
+function toWire(attributes: Attributes, settings: BridgeSettings, trustMs: number): EntryValues {
   const { node, size, uid, gid } = attributes
   const atime = toMicroseconds(attributes.atimeMs)
   const mtime = toMicroseconds(attributes.mtimeMs)
   const ctime = toMicroseconds(attributes.ctimeMs)
+  const [valid, validNs] = validity(trustMs)
   return {
     node,
     generation: GENERATION,
-    entryValid: TRUSTED_S,
-    attrValid: TRUSTED_S,
-    entryValidNs: 0,
-    attrValidNs: 0,
+    entryValid: valid,
+    attrValid: valid,
+    entryValidNs: validNs,
+    attrValidNs: validNs,
     ino: node,
     size,
     blocks: Math.ceil(size / BLOCK_BYTES),
@@ -51,54 +75,106 @@ function toWire(attributes: Attributes, settings: BridgeSettings): EntryValues {
   }
 }
 
-/** A name and what it leads to, written at `start` of `bytes`. The kernel counts it: see `Lookups`. */
+/** Seconds, and nanoseconds beside. */
+function validity(trustMs: number): readonly [number, number] {
+  const seconds = Math.floor(trustMs / 1_000)
+  return [seconds, Math.round((trustMs - seconds * 1_000) * 1e6)]
+}
+
+/** A name and what it leads to, as the kernel is told. */
+export interface ToldEntry {
+  /** By the id that the kernel has. */
+  readonly attributes: Attributes
+  readonly place: NamePlace
+  /** How long the kernel may go by it, in ms. */
+  readonly trustMs: number
+  readonly digest: number
+}
+
+/** What the kernel is to be told of something in the drive, which it has by the id `node`. */
+export function toldEntry(
+  { trust }: Pick<SessionContext, 'trust'>,
+  found: Attributes,
+  place: NamePlace,
+  node: NodeId,
+): ToldEntry {
+  const trustMs = trust.ofEntry(found, place)
+  return { attributes: as(node, found), place, trustMs, digest: digestOf(found) }
+}
+
+/** Written at `start` of `bytes`. The kernel counts it: see `Lookups`. */
 export function encodeEntryInto(
-  attributes: Attributes,
+  { attributes, trustMs }: ToldEntry,
   settings: BridgeSettings,
   bytes: Buffer,
   start: number,
 ): void {
-  ENTRY_OUT.encodeInto(toWire(attributes, settings), bytes, start)
+  ENTRY_OUT.encodeInto(toWire(attributes, settings, trustMs), bytes, start)
 }
 
 /** The same, alone. */
-export function encodeEntry(attributes: Attributes, settings: BridgeSettings): Buffer {
-  return ENTRY_OUT.encode(toWire(attributes, settings))
+export function encodeEntry({ attributes, trustMs }: ToldEntry, settings: BridgeSettings): Buffer {
+  return ENTRY_OUT.encode(toWire(attributes, settings, trustMs))
+}
+
+/**
+ * Notes an entry that the kernel has now. What it had by another name, or as something of another kind, must not be
+ * found by that any more: a record can turn out to be a folder, and the kernel makes a new inode of it then.
+ */
+export function noteTold(
+  { lookups, notices, trust, clock }: SessionContext,
+  { attributes: { node, kind }, place, trustMs, digest }: ToldEntry,
+): void {
+  const before = lookups.nameOf(node)
+  const { parent, name } = before ?? place
+  const isMoved = parent !== place.parent || name !== place.name
+  const isLeft = isMoved && lookups.told(node)?.isNameTrusted === true
+  const isOther = before !== undefined && before.kind !== kind
+  const isNameTrusted = trust.isTold(trustMs)
+  lookups.add(node, { ...place, kind }, { digest, atMs: clock.now(), isNameTrusted })
+  notices.takeBack(place)
+  if (isLeft || isOther) notices.forgetName({ parent, name })
 }
 
 /** Answers what was found as `name` in the directory `parent`. */
 export function entryAnswer(
   context: SessionContext,
-  attributes: Attributes,
+  found: Attributes,
   place: NamePlace,
 ): KernelAnswer {
-  const { settings, lookups, notices } = context
-  const { kind } = attributes
-  const shown =
-    kind === 'directory'
-      ? as(idToTell(context, attributes.node, place), attributes)
-      : asInKernel(context, attributes)
-  const { node } = shown
-  const other = lookups.otherwise(node, kind)
+  const told = toldEntry(context, found, place, idToTell(context, found, place))
   return {
-    parts: [encodeEntry(shown, settings)],
+    parts: [encodeEntry(told, context.settings)],
     onDelivered: () => {
-      lookups.add(node, { ...place, kind })
-      if (other !== undefined) notices.forgetName(other)
+      noteTold(context, told)
     },
   }
 }
 
-/** The id of a directory for the kernel: the one that it has for this name, when that means no other directory. */
-function idToTell({ drive, ids }: SessionContext, node: NodeId, place: NamePlace): NodeId {
-  const known = ids.at(place)
-  if (known !== undefined && !drive.knows(ids.inDrive(known))) ids.lead(known, node)
-  return ids.inKernel(node)
+/** Answers that nothing has a name: the kernel goes by that, too, where it can be told when it ends. */
+export function absenceAnswer(
+  { trust }: SessionContext,
+  place: NamePlace,
+  error: DriveError,
+): KernelAnswer {
+  const trustMs = trust.ofAbsence(place)
+  if (trustMs === 0) throw error
+  const [entryValid, entryValidNs] = validity(trustMs)
+  return {
+    parts: [ENTRY_OUT.encode({ ...NOTHING, entryValid, entryValidNs })],
+    standsFor: error,
+  }
 }
 
-/** The same, with the id that the kernel has for it. */
-export function asInKernel({ ids }: SessionContext, attributes: Attributes): Attributes {
-  return as(ids.inKernel(attributes.node), attributes)
+/** The id for the kernel; of a directory the one that it has for this name, when that means no other directory. */
+export function idToTell(
+  { drive, ids }: Pick<SessionContext, 'drive' | 'ids'>,
+  { node, kind }: Attributes,
+  place: NamePlace,
+): NodeId {
+  const known = kind === 'directory' ? ids.at(place) : undefined
+  if (known !== undefined && !drive.knows(ids.inDrive(known))) ids.lead(known, node)
+  return ids.inKernel(node)
 }
 
 function as(node: NodeId, attributes: Attributes): Attributes {
@@ -107,12 +183,18 @@ function as(node: NodeId, attributes: Attributes): Attributes {
 
 /** Attributes of what the kernel knows as `node`. An open file without a name has no links. */
 export function attributesAnswer(
-  { settings, handles }: SessionContext,
+  { settings, handles, trust, lookups, clock }: SessionContext,
   node: NodeId,
   attributes: Attributes,
 ): KernelAnswer {
-  const told = toWire(as(node, attributes), settings)
-  return { parts: [ATTR_OUT.encode(handles.isRemoved(node) ? { ...told, nlink: 0 } : told)] }
+  const told = toWire(as(node, attributes), settings, trust.ofAttributes(node))
+  const digest = digestOf(attributes)
+  return {
+    parts: [ATTR_OUT.encode(handles.isRemoved(node) ? { ...told, nlink: 0 } : told)],
+    onDelivered: () => {
+      lookups.tell(node, { digest, atMs: clock.now() })
+    },
+  }
 }
 
 /** Attributes behind a name when they are at hand; on an error too undefined: `lookUp` tells it. */

@@ -6,7 +6,9 @@ import { ownerOfMade } from '../owner.ts'
 import { flushFile } from '../flush-file.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
-import { asInKernel, encodeEntry, inDirectory, lookUpNow, onNode } from './entries.ts'
+import { digestOf } from './digest.ts'
+import { encodeEntry, inDirectory, lookUpNow, noteTold, onNode, toldEntry } from './entries.ts'
+import { NOT_TRUSTED } from './lookups.ts'
 import { MAX_TRANSFER_BYTES } from './negotiation.ts'
 import { readNames, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
@@ -20,8 +22,6 @@ const DIRECT_IO = 1 << 0
 const KEEP_CACHE = 1 << 1
 /** The kernel reads the backing file. With KEEP_CACHE beside it, it refuses to open the file. */
 const PASSTHROUGH = 1 << 7
-/** How long the kernel goes by attributes that it was told, in ms. */
-const ATTRIBUTES_TRUSTED_MS = 1_020
 
 export function fileOperations(context: SessionContext): Operations {
   const { drive, descriptors, handles, passthrough, settings } = context
@@ -35,10 +35,12 @@ export function fileOperations(context: SessionContext): Operations {
       const opening = handles.openingOf(handle)
       const shared = opening === undefined ? {} : { shared: { opening, closer: pid } }
       await flushFile({ drive, descriptors }, settings.mountpoint, { handle, ...shared })
+      await context.trust.heard()
       return DONE
     },
     FSYNC: async ({ body }) => {
       await drive.fsync(wire.FSYNC_IN.decode(body).handle as HandleId)
+      await context.trust.heard()
       return DONE
     },
     RELEASE: async ({ node, body }) => {
@@ -70,10 +72,13 @@ async function open(
     })
   })
   return orRelease(context, handle, async () => {
-    if (!truncate) await tellOtherSize(context, node)
     const isMadeUp = drive.nodeOf(handle) === undefined
     if (isMadeUp) return opened(context, node, handle, { flags: DIRECT_IO, ...writer })
-    const isSame = lookups.isSameVersion(node, versionOf(await attributesOf(context, node)))
+    const attributes = await attributesOf(context, node)
+    await tellOtherAttributes(context, node, attributes)
+    const isSame = lookups.isSameVersion(node, versionOf(context, node, attributes))
+    // The kernel cuts the file itself.
+    if (truncate) lookups.noteWritten(node)
     const content = 'writer' in writer ? undefined : drive.wholeFileOf(handle)
     const backingId = passthrough.enter(node, handle, content)
     const kept = isSame && !truncate ? KEEP_CACHE : 0
@@ -84,27 +89,38 @@ async function open(
 
 /**
  * The kernel cuts reads at the size it last heard: a new one must not be read by the old size. Once it has forgotten
- * its attributes it asks, so no `open` waits until they have become too old.
+ * its attributes it asks, so no `open` waits until they have become too old. This notice takes no lock.
  */
-async function tellOtherSize(
-  { drive, ids, notices, clock }: SessionContext,
+async function tellOtherAttributes(
+  { lookups, notices }: SessionContext,
   node: NodeId,
+  attributes: Attributes,
 ): Promise<void> {
-  const isRecent = drive.sizeChangedAtMs(ids.inDrive(node)) + ATTRIBUTES_TRUSTED_MS > clock.now()
-  if (isRecent) await notices.forgetAttributes(node)
+  const told = lookups.told(node)
+  if (told === undefined || told.digest === digestOf(attributes)) return
+  // The kernel may not have heard yet that it is to forget them.
+  if (told.digest === NOT_TRUSTED) await notices.attributesHeard()
+  else {
+    lookups.tell(node, { digest: NOT_TRUSTED, atMs: told.atMs })
+    await notices.forgetAttributes(node)
+  }
 }
 
 function attributesOf(context: SessionContext, node: NodeId): Promise<Attributes> {
   return onNode(context, node, (now) => context.drive.getAttributes(now))
 }
 
-/** What the kernel has of a file stays good while its size and its time do, as libfuse's `auto_cache` has it. */
-function versionOf({ size, mtimeMs }: Attributes): string {
-  return `${size} ${mtimeMs}`
+/** What the kernel has of a file stays good while its size and its time do, and no other content took its place. */
+function versionOf(
+  { drive, ids }: SessionContext,
+  node: NodeId,
+  { size, mtimeMs }: Attributes,
+): string {
+  return `${size} ${mtimeMs} ${drive.now.contentVersion(ids.inDrive(node))}`
 }
 
 async function create(context: SessionContext, request: KernelRequest): Promise<KernelAnswer> {
-  const { drive, settings, lookups } = context
+  const { drive, settings, lookups, ids } = context
   const { node } = request
   const { flags, mode } = wire.CREATE_IN.decode(request.body)
   const [name] = readNames(request, wire.CREATE_IN.size, 1)
@@ -122,8 +138,9 @@ async function create(context: SessionContext, request: KernelRequest): Promise<
     const isToCut = (flags & fsConstants.O_TRUNC) !== 0 && attributes.size > 0
     if (isToCut) await drive.truncateOpen(handle, 0)
     const now = isToCut ? await drive.getAttributes(attributes.node) : attributes
-    const made = asInKernel(context, now)
-    const answer = opened(context, made.node, handle, {
+    const inKernel = ids.inKernel(now.node)
+    const made = toldEntry(context, now, { parent: node, name }, inKernel)
+    const answer = opened(context, inKernel, handle, {
       flags: drive.nodeOf(handle) === undefined ? DIRECT_IO : 0,
       entry: [encodeEntry(made, settings)],
       writer: request.pid,
@@ -132,8 +149,8 @@ async function create(context: SessionContext, request: KernelRequest): Promise<
       ...answer,
       onDelivered: () => {
         answer.onDelivered()
-        lookups.add(made.node, { parent: node, name, kind: made.kind })
-        lookups.isSameVersion(made.node, versionOf(made))
+        noteTold(context, made)
+        lookups.isSameVersion(inKernel, versionOf(context, inKernel, now))
       },
     }
   })
@@ -218,13 +235,16 @@ function read(
 }
 
 function write(
-  { drive }: SessionContext,
-  { body }: KernelRequest,
+  { drive, lookups }: SessionContext,
+  { node, body }: KernelRequest,
 ): KernelAnswer | Promise<KernelAnswer> {
-  const { handle, offset, size } = wire.WRITE_IN.decode(body)
+  const { handle, offset, size, flags } = wire.WRITE_IN.decode(body)
   const bytes = body.subarray(wire.WRITE_IN.size)
   if (bytes.length !== size) throw new MalformedMessage('A WRITE has not what it says.')
-  const count = drive.write(handle as HandleId, bytes, offset)
+  // The kernel appends behind the size that it knows, which may be that of another version.
+  const isAppended = (flags & fsConstants.O_APPEND) !== 0
+  lookups.noteWritten(node)
+  const count = drive.write(handle as HandleId, bytes, offset, { isAppended })
   const tell = (written: number): KernelAnswer => ({
     parts: [wire.WRITE_OUT.encode({ size: written })],
   })

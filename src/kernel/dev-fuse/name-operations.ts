@@ -23,6 +23,7 @@ export function nameOperations(context: SessionContext): Operations {
       refuseHolding(context, await openBehind(context, node, name))
       await inDirectory(context, node, (now) => drive.removeDirectory(now, name))
       ids.remove({ parent: node, name })
+      context.lookups.remove({ parent: node, name })
       return DONE
     },
     RENAME: (request) => {
@@ -75,9 +76,10 @@ async function unlink(
   parent: NodeId,
   name: string,
 ): Promise<KernelAnswer> {
-  const { drive, handles } = context
+  const { drive, handles, lookups } = context
   const removed = await openBehind(context, parent, name)
   await inDirectory(context, parent, (now) => drive.unlink(now, name))
+  lookups.remove({ parent, name })
   if (removed !== undefined) handles.noteRemoved(removed, parent)
   return DONE
 }
@@ -103,13 +105,15 @@ async function rename(
   newParent: NodeId,
   [name, newName]: readonly [string, string],
 ): Promise<KernelAnswer> {
-  const { drive, handles, ids } = context
+  const { drive, handles, ids, lookups } = context
   const replaced = await openBehind(context, newParent, newName)
   refuseHolding(context, replaced)
   await inDirectory(context, newParent, (to) =>
     inDirectory(context, parent, (from) => drive.rename(from, name, to, newName)),
   )
   ids.move({ parent, name }, { parent: newParent, name: newName })
+  lookups.move({ parent, name }, { parent: newParent, name: newName })
+  context.trust.noteMoved({ parent: newParent, name: newName })
   leadMoved(context)
   if (replaced !== undefined) handles.noteRemoved(replaced, newParent)
   return DONE
@@ -170,11 +174,17 @@ async function exchange(
   newParent: NodeId,
   [name, newName]: readonly [string, string],
 ): Promise<KernelAnswer> {
-  const { drive, ids } = context
+  const { drive, ids, lookups } = context
   await inDirectory(context, newParent, (to) =>
     inDirectory(context, parent, (from) => drive.exchange(from, name, to, newName)),
   )
   ids.exchange({ parent, name }, { parent: newParent, name: newName })
+  const places = [
+    { parent, name },
+    { parent: newParent, name: newName },
+  ] as const
+  lookups.exchange(...places)
+  for (const place of places) context.trust.noteMoved(place)
   leadMoved(context)
   return DONE
 }

@@ -1,12 +1,12 @@
 import { ownerOfMade } from '../owner.ts'
 import type { Operations, SessionContext } from './context.ts'
-import { asInKernel, encodeEntry, inDirectory } from './entries.ts'
+import { encodeEntry, inDirectory, noteTold, toldEntry } from './entries.ts'
 import { opened } from './file-operations.ts'
 import { CREATE_IN } from './structures.ts'
 
 /** Files that are made without a name (O_TMPFILE); LINK gives them one. */
 export function namelessOperations(context: SessionContext): Operations {
-  const { drive, handles, lookups, settings } = context
+  const { drive, handles, ids, settings } = context
   return {
     TMPFILE: async (request) => {
       const { node, pid } = request
@@ -14,8 +14,10 @@ export function namelessOperations(context: SessionContext): Operations {
       const { attributes, handle } = await inDirectory(context, node, (now) =>
         drive.createNameless(now, mode & 0o7777, ownerOfMade(request, settings)),
       )
-      const made = { ...asInKernel(context, attributes), links: 0 }
-      const answer = opened(context, made.node, handle, {
+      const inKernel = ids.inKernel(attributes.node)
+      const place = { parent: node, name: '' }
+      const made = toldEntry(context, { ...attributes, links: 0 }, place, inKernel)
+      const answer = opened(context, inKernel, handle, {
         flags: 0,
         entry: [encodeEntry(made, settings)],
         writer: pid,
@@ -24,8 +26,8 @@ export function namelessOperations(context: SessionContext): Operations {
         ...answer,
         onDelivered: () => {
           answer.onDelivered()
-          lookups.add(made.node, { parent: node, name: '', kind: made.kind })
-          handles.noteRemoved(made.node, node)
+          noteTold(context, made)
+          handles.noteRemoved(inKernel, node)
         },
       }
     },

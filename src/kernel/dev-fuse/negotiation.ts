@@ -5,6 +5,7 @@ const MAJOR = 7
 const OLDEST_MINOR = 31
 /** What follows in later versions is not asked for, and so never comes. */
 const NEWEST_MINOR = 40
+const EXPIRY_MINOR = 38
 
 const PAGE_BYTES = 4096
 /** The most that the kernel lets one request carry, unless root allows more. */
@@ -75,4 +76,9 @@ function secondFlagsOf(init: Buffer, flags: number): number {
 /** True when the kernel goes on after this answer, and does not ask again with another version. */
 export function isNegotiated(init: Buffer): boolean {
   return INIT_IN.decode(init).major === MAJOR
+}
+
+/** True when INVAL_ENTRY can let a name expire, and need not take it away. */
+export function knowsExpiry(init: Buffer): boolean {
+  return INIT_IN.decode(init).minor >= EXPIRY_MINOR
 }

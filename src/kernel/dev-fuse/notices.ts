@@ -1,41 +1,134 @@
+import type { Clock } from '../../domain/clock.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Channel } from './channel.ts'
 import { encodeNotice } from './encode-reply.ts'
-import type { KnownName } from './lookups.ts'
+import type { NamePlace } from './node-ids.ts'
 import { NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE } from './structures.ts'
 
 const INVAL_INODE = 2
 const INVAL_ENTRY = 3
 /** In the place of an offset: the attributes only, the content stays. */
 const NO_CONTENT = -1
+/** Flag of INVAL_ENTRY: the name is asked for before its next use, and stays that of a program which is in it. */
+const EXPIRE_ONLY = 1
+
+interface NoticesDeps {
+  readonly channel: Channel
+  readonly clock: Clock
+  readonly log: Logger
+  /** True while a request waits that the kernel may keep this directory locked for. */
+  readonly isHeld: (directory: NodeId) => boolean
+}
 
 /** What the kernel is told unasked. */
 export class Notices {
-  readonly #channel: Channel
-  readonly #log: Logger
+  readonly #deps: NoticesDeps
+  /** Whether the kernel knows of EXPIRE_ONLY. */
+  mayExpire = false
+  /** Notices of attributes that are under way; each removes itself. */
+  readonly #quick = new Set<Promise<void>>()
+  readonly #slow: (readonly Uint8Array[])[] = []
+  /** Names that wait until their directories are free; `goOn` and `takeBack` remove. */
+  readonly #heldBack = new Map<string, NamePlace>()
+  #slowly: Promise<void> | undefined
 
-  constructor(channel: Channel, log: Logger) {
-    this.#channel = channel
-    this.#log = log
+  constructor(deps: NoticesDeps) {
+    this.#deps = deps
   }
 
   /** Resolves when the kernel has forgotten the attributes of a node: it asks before it uses its size again. */
   async forgetAttributes(node: NodeId): Promise<void> {
     const notice = NOTIFY_INVAL_INODE.encode({ node, offset: NO_CONTENT, length: 0 })
-    await this.#channel.notify(encodeNotice(INVAL_INODE, [notice]))
+    const told = this.#deps.channel.notify(encodeNotice(INVAL_INODE, [notice]))
+    this.#quick.add(told)
+    try {
+      await told
+    } finally {
+      this.#quick.delete(told)
+    }
+  }
+
+  /** The attributes, and the names that the kernel has read of a directory. */
+  forgetDirectory(node: NodeId): void {
+    const notice = NOTIFY_INVAL_INODE.encode({ node, offset: 0, length: 0 })
+    this.#queue(encodeNotice(INVAL_INODE, [notice]))
   }
 
   /**
-   * The kernel looks for the name again at its next use. It waits for the directory, which a request that is not
-   * answered yet may hold: never wait for this before an answer.
+   * The kernel looks for the name again at its next use. It takes the lock of the directory for it, and a thread that waits
+   * for that cannot be killed: were the drive killed meanwhile, the request that has the lock would never end. So this
+   * waits while such a request is known.
    */
-  forgetName({ parent, name }: KnownName): void {
-    const text = Buffer.from(name)
-    const notice = NOTIFY_INVAL_ENTRY.encode({ parent, nameLength: text.length, flags: 0 })
-    const parts = [notice, text, Buffer.alloc(1)]
-    this.#channel.notify(encodeNotice(INVAL_ENTRY, parts)).catch((error: unknown) => {
-      this.#log.warn({ error: String(error) }, 'The kernel takes no notice.')
-    })
+  forgetName(place: NamePlace): void {
+    if (this.#deps.isHeld(place.parent)) this.#heldBack.set(keyOf(place), place)
+    else this.#forgetName(place)
   }
+
+  /** The kernel was told what the name means now. */
+  takeBack(place: NamePlace): void {
+    this.#heldBack.delete(keyOf(place))
+  }
+
+  /** A request was answered: its directories may be free. */
+  goOn(): void {
+    for (const [key, place] of this.#heldBack) {
+      if (this.#deps.isHeld(place.parent)) continue
+      this.#heldBack.delete(key)
+      this.#forgetName(place)
+    }
+  }
+
+  #forgetName({ parent, name }: NamePlace): void {
+    const text = Buffer.from(name)
+    const flags = this.mayExpire ? EXPIRE_ONLY : 0
+    const notice = NOTIFY_INVAL_ENTRY.encode({ parent, nameLength: text.length, flags })
+    this.#queue(encodeNotice(INVAL_ENTRY, [notice, text, Buffer.alloc(1)]))
+  }
+
+  /** True when the kernel has heard all. */
+  get isQuiet(): boolean {
+    return this.#quick.size === 0 && this.#slowly === undefined
+  }
+
+  /** Resolves when the kernel has forgotten the attributes that it was told to forget so far: that takes no lock. */
+  async attributesHeard(): Promise<void> {
+    await Promise.all(this.#quick)
+  }
+
+  /** Resolves when the kernel has heard all that it was told so far, or after `ms`. */
+  async heard(ms: number): Promise<void> {
+    const { clock } = this.#deps
+    let cancel = (): void => undefined
+    const enough = new Promise<void>((resolve) => {
+      cancel = clock.after(ms, resolve)
+    })
+    await Promise.race([Promise.all([...this.#quick, this.#slowly]), enough])
+    cancel()
+  }
+
+  /**
+   * One at a time: the kernel may take the lock of a directory or of a page for it, which a request holds that is not
+   * answered yet. Each such wait keeps a thread that other work may need.
+   */
+  #queue(notice: readonly Uint8Array[]): void {
+    this.#slow.push(notice)
+    this.#slowly ??= this.#tellSlow()
+  }
+
+  async #tellSlow(): Promise<void> {
+    try {
+      // What comes meanwhile is told, too.
+      for (const told of this.#slow) await this.#deps.channel.notify(told)
+    } catch (error) {
+      this.#deps.log.warn({ error: String(error) }, 'The kernel takes no notice.')
+    } finally {
+      this.#slow.length = 0
+      this.#slowly = undefined
+    }
+  }
+}
+
+function keyOf({ parent, name }: NamePlace): string {
+  return `${parent}/${name}`
 }

@@ -15,9 +15,10 @@ import { DirectoryHandles } from './directory-handles.ts'
 import { NodeIds } from './node-ids.ts'
 import { pathOfNode, type KnownNodes } from './node-paths.ts'
 import { encodeAnswer, encodeRefusal } from './encode-reply.ts'
+import { heldDirectories } from './held-directories.ts'
 import { isToStop } from './is-to-stop.ts'
 import { Lookups } from './lookups.ts'
-import { isNegotiated, negotiate } from './negotiation.ts'
+import { isNegotiated, knowsExpiry, negotiate } from './negotiation.ts'
 import { Notices } from './notices.ts'
 import { opcodeName, type OpcodeName } from './opcodes.ts'
 import { OpenHandles } from './open-handles.ts'
@@ -27,6 +28,7 @@ import { ReadBuffers } from './read-buffers.ts'
 import { parseRequest, uniqueOf, type KernelRequest } from './request.ts'
 import { MalformedMessage } from './structure.ts'
 import { BATCH_FORGET_IN, FORGET_IN, FORGET_ONE, INTERRUPT_IN } from './structures.ts'
+import { KernelTrust } from './trust.ts'
 import { traceRequest } from './trace-request.ts'
 import { WaitingRequests } from './waiting-requests.ts'
 import { watchedOperations } from './watched-operations.ts'
@@ -54,6 +56,8 @@ export class Session {
   readonly #lookups = new Lookups(this.#ids)
   readonly #handles = new OpenHandles()
   readonly #passthrough: Passthrough
+  readonly #notices: Notices
+  readonly #trust: KernelTrust
   readonly #waiting: WaitingRequests
   readonly #ready = deferred()
   #isReady = false
@@ -66,17 +70,32 @@ export class Session {
       log,
       reason === undefined ? { files: backingFiles } : { reason },
     )
-    const operations = allOperations({
+    this.#waiting = new WaitingRequests({
+      clock,
+      isToStop: deps.isToStop ?? isToStop,
+      onGivenUp: (unique) => {
+        channel.answer(encodeRefusal(unique, errno.EINTR))
+        this.#notices.goOn()
+      },
+    })
+    const isHeld = (directory: NodeId): boolean => this.#waiting.hold(directory)
+    this.#notices = new Notices({ channel, clock, log, isHeld })
+    const known = {
       drive,
       log,
       clock,
-      settings,
       lookups: this.#lookups,
       ids: this.#ids,
       handles: this.#handles,
+      notices: this.#notices,
+    }
+    this.#trust = new KernelTrust(known)
+    const operations = allOperations({
+      ...known,
+      settings,
+      trust: this.#trust,
       passthrough: this.#passthrough,
       directories: new DirectoryHandles(),
-      notices: new Notices(channel, log),
       buffers: new ReadBuffers(),
       descriptors: new OpenDescriptors({ clock }),
     })
@@ -84,13 +103,6 @@ export class Session {
       watch === undefined
         ? operations
         : watchedOperations(operations, watch, (...asked) => traceRequest(this.#known, ...asked))
-    this.#waiting = new WaitingRequests({
-      clock,
-      isToStop: deps.isToStop ?? isToStop,
-      onGivenUp: (unique) => {
-        channel.answer(encodeRefusal(unique, errno.EINTR))
-      },
-    })
   }
 
   get #known(): KnownNodes {
@@ -149,7 +161,7 @@ export class Session {
   #takeUnanswered(operation: OpcodeName, { node, body }: KernelRequest): boolean {
     switch (operation) {
       case 'FORGET':
-        this.#lookups.forget(node, FORGET_IN.decode(body).lookups)
+        this.#forget(node, FORGET_IN.decode(body).lookups)
         return true
       case 'BATCH_FORGET':
         this.#forgetMany(body)
@@ -169,8 +181,12 @@ export class Session {
     const { count } = BATCH_FORGET_IN.decode(body)
     for (let index = 0; index < count; index += 1) {
       const one = FORGET_ONE.decode(body, BATCH_FORGET_IN.size + index * FORGET_ONE.size)
-      this.#lookups.forget(one.node as NodeId, one.lookups)
+      this.#forget(one.node as NodeId, one.lookups)
     }
+  }
+
+  #forget(node: NodeId, lookups: number): void {
+    if (this.#lookups.forget(node, lookups)) this.#trust.forgetDirectory(node)
   }
 
   #begin(body: Buffer): KernelAnswer {
@@ -184,6 +200,7 @@ export class Session {
       return { errno: errno.EPROTO }
     }
     if (!isNegotiated(body)) return { parts: [agreed.answer] }
+    this.#notices.mayExpire = knowsExpiry(body)
     const onDelivered = (): void => {
       this.#isReady = true
       this.#passthrough.agreed(agreed.hasPassthrough)
@@ -214,16 +231,24 @@ export class Session {
   }
 
   #answerLater(request: KernelRequest, operation: OpcodeName, later: Promise<KernelAnswer>): void {
-    const waiting = this.#waiting.add(request)
+    const directories = heldDirectories(this.#lookups, operation, request)
+    const waiting = this.#waiting.add({ ...request, directories })
     later
       .catch((error: unknown) => this.#failure(this.#logged(operation, request), error))
       .then((answer) => {
+        this.#logRefusal(operation, request, answer)
         if (this.#waiting.take(waiting)) this.#answer(waiting.unique, answer)
         else if (!('errno' in answer)) answer.onLost?.()
+        this.#notices.goOn()
       })
       .catch((error: unknown) => {
         logFailure(this.#deps.log, { ...this.#logged(operation, request) }, error)
       })
+  }
+
+  #logRefusal(operation: OpcodeName, request: KernelRequest, answer: KernelAnswer): void {
+    if ('errno' in answer || answer.standsFor === undefined) return
+    logFailure(this.#deps.log, { ...this.#logged(operation, request) }, answer.standsFor)
   }
 
   #answer(unique: bigint, answer: KernelAnswer): void {

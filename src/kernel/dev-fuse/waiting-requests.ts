@@ -1,10 +1,14 @@
 import type { Clock } from '../../domain/clock.ts'
+import type { NodeId } from '../../domain/ids.ts'
 import type { KernelRequest } from './request.ts'
 
 const LOOK_AGAIN_MS = 100
 
 /** A request that waits for its answer. */
-type Waiting = Pick<KernelRequest, 'unique' | 'pid'>
+interface Waiting extends Pick<KernelRequest, 'unique' | 'pid'> {
+  /** Directories that the kernel may keep locked until it is answered. */
+  readonly directories: readonly NodeId[]
+}
 
 interface WaitingDeps {
   readonly clock: Clock
@@ -19,6 +23,8 @@ export class WaitingRequests {
   readonly #waiting = new Map<bigint, Waiting>()
   /** The kernel tells an interruption once: those that did not end their program are looked at again. */
   readonly #interrupted = new Set<Waiting>()
+  /** How many hold each directory. */
+  readonly #holders = new Map<NodeId, number>()
   #isLooking = false
 
   constructor(deps: WaitingDeps) {
@@ -34,10 +40,16 @@ export class WaitingRequests {
   }
 
   /** The token takes it out. */
-  add({ unique, pid }: Waiting): Waiting {
-    const waiting = { unique, pid }
+  add({ unique, pid, directories }: Waiting): Waiting {
+    const waiting = { unique, pid, directories }
     this.#waiting.set(unique, waiting)
+    for (const each of directories) this.#holders.set(each, (this.#holders.get(each) ?? 0) + 1)
     return waiting
+  }
+
+  /** True while a request waits that the kernel may keep this directory locked for. */
+  hold(directory: NodeId): boolean {
+    return this.#holders.has(directory)
   }
 
   /** False when it was given up. */
@@ -45,6 +57,11 @@ export class WaitingRequests {
     if (this.#waiting.get(waiting.unique) !== waiting) return false
     this.#waiting.delete(waiting.unique)
     this.#interrupted.delete(waiting)
+    for (const each of waiting.directories) {
+      const left = (this.#holders.get(each) ?? 0) - 1
+      if (left > 0) this.#holders.set(each, left)
+      else this.#holders.delete(each)
+    }
     return true
   }
 

@@ -65,5 +65,6 @@ function watchedOperation(
 }
 
 function errnoOf(answer: KernelAnswer): number | undefined {
-  return 'errno' in answer ? answer.errno : undefined
+  if ('errno' in answer) return answer.errno
+  return answer.standsFor === undefined ? undefined : toErrno(answer.standsFor)
 }
