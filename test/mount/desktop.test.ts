@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
@@ -11,7 +11,7 @@ import { TOKEN } from '../support/service-process.ts'
 let bench: Bench
 
 beforeEach(async () => {
-  bench = await Bench.start()
+  bench = await Bench.start({ isHome: true })
   await bagfs('login', 'work', '--url', bench.service.proxy.url, '--token-file', tokenFile())
 })
 
@@ -34,12 +34,10 @@ function tokenFile(): string {
 }
 
 /** GIO, by which Thunar, PCManFM and Nautilus list mounts, copy, rename and delete. */
-const gio = (...args: readonly string[]): Promise<Outcome> => gioAt(bench.dir, ...args)
-
-async function gioAt(home: string, ...args: readonly string[]): Promise<Outcome> {
+async function gio(...args: readonly string[]): Promise<Outcome> {
   const { exitCode, stdout, stderr } = await execa('gio', args, {
     cwd: bench.mountpoint,
-    env: { ...variables(), HOME: home },
+    env: variables(),
     timeout: HANGING_MS,
     reject: false,
   })
@@ -58,25 +56,14 @@ const read = (path: string): Promise<string> => readFile(path, 'utf8')
 
 describe.runIf(canMount())('a drive on a desktop', () => {
   it('is a place of its own in file managers, by the name of its account', async () => {
-    // GIO shows what lies in the home, but nothing below /dev, where tests have their drives when memory allows it.
-    const home = mkdtempSync('/tmp/bagfs-desktop-')
-    const place = join(home, 'drive')
-    mkdirSync(place)
-    try {
-      const mounted = await bagfs('mount', `work:${place}`, '--min-free', '1MB')
-      expect(mounted).toMatchObject({ code: 0 })
-      expect(await read(join(place, '.xdg-volume-info'))).toBe(
-        '[Volume Info]\nName=work\nIcon=folder-remote\n',
-      )
-      if (!hasProgram('gio')) return
-      const { stdout } = await gioAt(home, 'mount', '--list')
-      expect(stdout).toContain(`drive -> file://${place}`)
-      expect((await gioAt(home, 'list', '--hidden', place)).stdout).toBe('')
-    } finally {
-      await bagfs('umount', '--now', place)
-      rmdirSync(place)
-      rmdirSync(home)
-    }
+    await mount()
+    expect(await read(inDrive('.xdg-volume-info'))).toBe(
+      '[Volume Info]\nName=work\nIcon=folder-remote\n',
+    )
+    if (!hasProgram('gio')) return
+    const { stdout } = await gio('mount', '--list')
+    expect(stdout).toContain(`drive -> file://${bench.mountpoint}`)
+    expect((await gio('list', '--hidden')).stdout).toBe('')
   })
 
   it('of no profile has the name of its directory', async () => {
@@ -124,7 +111,7 @@ describe.runIf(canMount())('a drive on a desktop', () => {
     await writeFile(inDrive('a.txt'), 'content')
     const trashed = await gio('trash', 'a.txt')
     expect(trashed.code).toBe(1)
-    expect(trashed.stderr).toMatch(/trash/i)
+    expect(trashed.stderr).toContain('Unable to find or create trash directory')
     expect((await gio('list', '--hidden')).stdout).toBe('a.txt')
   })
 

@@ -44,7 +44,7 @@ export class TestService {
 
   static async start(
     dataDir: string,
-    { capacityBytes, extraRecords }: Omit<BenchOptions, 'stateBytes' | 'bridge'> = {},
+    { capacityBytes, extraRecords }: Pick<BenchOptions, 'capacityBytes' | 'extraRecords'> = {},
   ): Promise<TestService> {
     const events: ServiceEvent[] = []
     const local = await startLocalService(
@@ -326,6 +326,8 @@ export interface BenchOptions {
   readonly bridge?: BridgeKind
   /** Puts the state directory on a disk of its own that holds no more than this; only root can. */
   readonly stateBytes?: number
+  /** Makes `dir` a home. GIO shows what lies in it, but nothing below /dev, where tests are when memory allows it. */
+  readonly isHome?: boolean
 }
 
 /** How a command ended. */
@@ -359,7 +361,8 @@ export class Bench {
   }
 
   static async start(options: BenchOptions = {}): Promise<Bench> {
-    const dir = mkdtempSync(join(tmpdir(), 'bagfs-test-'))
+    const parent = options.isHome === true ? '/tmp' : tmpdir()
+    const dir = mkdtempSync(join(parent, 'bagfs-test-'))
     return new Bench(dir, await TestService.start(join(dir, 'service'), options), options)
   }
 
