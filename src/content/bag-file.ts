@@ -1,6 +1,6 @@
+import { syncData } from '../disk/sync.ts'
 import {
   closeSync,
-  fdatasync,
   fstatSync,
   ftruncateSync,
   futimesSync,
@@ -24,7 +24,6 @@ import type { CacheLayout, ContentPaths } from './cache-layout.ts'
 import { withoutFirst } from './chunks.ts'
 
 const readAt = promisify(read)
-const syncData = promisify(fdatasync)
 const writeAt = promisify(write)
 const writeAllAt = promisify(writev)
 

@@ -77,9 +77,9 @@ function stateOf({ status, trouble, outbox, mountpoint }: Sighting): StateView {
     return { presence: 'silent', mood: 'bad', headline: toPrintable(trouble.message), ...advice }
   }
   const owed = outbox.filter(isOwed)
-  const told = summariseOutbox(outbox, '')
+  const waiting = summariseOutbox(outbox, '')
   if (status === undefined) {
-    const kept = owed.length === 0 ? '' : ` ${told}`
+    const kept = owed.length === 0 ? '' : ` ${waiting}`
     const advice = `Mount it again, and this page goes on by itself: bagfs mount ${where}.${kept}`
     return { presence: 'gone', mood: 'bad', headline: 'The drive is not mounted.', advice }
   }
@@ -88,7 +88,7 @@ function stateOf({ status, trouble, outbox, mountpoint }: Sighting): StateView {
   if (owed.length === 0 && outage === undefined) {
     return { presence: 'here', mood: 'good', headline: 'Everything is stored.' }
   }
-  const headline = owed.length === 0 ? 'Everything is stored.' : told
+  const headline = owed.length === 0 ? 'Everything is stored.' : waiting
   const mood = isStuck || outage !== undefined ? 'bad' : 'busy'
   const advice = outage === undefined ? {} : { advice: awayWords(outage) }
   return { presence: 'here', mood, headline, ...advice }
@@ -188,8 +188,8 @@ function changeRow(item: WireItem, nowMs: number): ChangeRow {
 
 function trashOf({ status, trash }: Sighting, nowMs: number): RowsView<TrashRow> {
   const rows = rowsOf(trash, (item) => trashRow(item, nowMs), 'bagfs trash')
-  const told = status?.trash === undefined ? '' : describeTrash(status.trash)
-  return { ...rows, note: [told, rows.note].filter((text) => text !== '').join('. ') }
+  const room = status?.trash === undefined ? '' : describeTrash(status.trash)
+  return { ...rows, note: [room, rows.note].filter((text) => text !== '').join('. ') }
 }
 
 function trashRow(

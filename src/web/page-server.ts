@@ -171,8 +171,8 @@ const STATUSES: Partial<Readonly<Record<DriveErrorCode, number>>> = {
 }
 
 function refusalOf({ code, message, facts: { hint } }: DriveError): PageRefusal {
-  const told = { code, message: toPrintable(message) }
-  return { ...told, ...(hint === undefined ? {} : { hint: toPrintable(hint) }) }
+  const refusal = { code, message: toPrintable(message) }
+  return { ...refusal, ...(hint === undefined ? {} : { hint: toPrintable(hint) }) }
 }
 
 function sendJson(response: ServerResponse, status: number, value: unknown): void {

@@ -1,12 +1,11 @@
-import { closeSync, fdatasync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { promisify } from 'node:util'
 import { z } from 'zod'
 import { ifThere } from '../../disk/if-there.ts'
+import { syncData } from '../../disk/sync.ts'
 import { fromFileSystem } from '../../domain/errors.ts'
 import { attributeFields, keptFields } from '../../state/attribute-fields.ts'
 
-const sync = promisify(fdatasync)
 const path = z.string().min(1)
 const madeFields = { ...attributeFields, mode: z.number() }
 
@@ -127,7 +126,7 @@ export class Journal {
 
   async sync(): Promise<void> {
     try {
-      await sync(this.#fd)
+      await syncData(this.#fd)
     } catch (error) {
       throw fromFileSystem(error, 'The journal of a folder cannot be written')
     }

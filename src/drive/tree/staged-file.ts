@@ -1,15 +1,14 @@
+import { syncData } from '../../disk/sync.ts'
 import { createHash, type Hash } from 'node:crypto'
 import {
   closeSync,
   constants,
-  fdatasync,
   fstatSync,
   ftruncateSync,
   openSync,
   readSync,
   writeSync,
 } from 'node:fs'
-import { promisify } from 'node:util'
 import { withChanges, type AttributeChanges, type KeptAttributes } from '../../domain/attributes.ts'
 import { fromFileSystem, localDiskFull } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
@@ -24,7 +23,6 @@ export type GivenAttributes = Omit<KeptAttributes, 'mtimeMs'> & {
 }
 
 const CHUNK = 1 << 20
-const datasync = promisify(fdatasync)
 
 /** A draft of the outbox: where new content goes. */
 interface Draft {
@@ -246,7 +244,7 @@ export class StagedFile implements Source {
   /** Resolves when the content would survive a power cut. */
   async sync(): Promise<void> {
     try {
-      await datasync(this.#fd)
+      await syncData(this.#fd)
     } catch (error) {
       throw fromFileSystem(error, 'Staged content cannot be written')
     }

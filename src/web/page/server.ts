@@ -42,9 +42,9 @@ export class Server {
     try {
       const signal = AbortSignal.timeout(PATIENCE_MS)
       const response = await fetch(path, { ...init, headers, signal })
-      const told: unknown = await response.json()
-      if (response.ok) return { is: 'done', value: told as Value }
-      return { is: 'refused', refusal: told as PageRefusal }
+      const body: unknown = await response.json()
+      if (response.ok) return { is: 'done', value: body as Value }
+      return { is: 'refused', refusal: body as PageRefusal }
     } catch (error) {
       // No answer, or one that no page server gives: the command has ended.
       if (error instanceof Error) return { is: 'unreachable' }

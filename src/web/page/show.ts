@@ -192,8 +192,8 @@ function showFacts(facts: PageView['facts']): void {
     )
   }
   for (const [index, [label, value]] of facts.entries()) {
-    const [term, told] = list.children[index]?.children ?? []
+    const [term, description] = list.children[index]?.children ?? []
     if (term !== undefined) setText(term, label)
-    if (told !== undefined) setText(told, value)
+    if (description !== undefined) setText(description, value)
   }
 }
