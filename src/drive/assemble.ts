@@ -9,6 +9,7 @@ import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { UploaderDeps } from '../outbox/ports.ts'
 import type { StepListener } from '../outbox/steps.ts'
+import type { AccessTimesStore } from '../state/access-times-store.ts'
 import type { LocalPartsStore } from '../state/local-parts-store.ts'
 import type { PinsStore } from '../state/pins-store.ts'
 import { Uploader } from '../outbox/uploader.ts'
@@ -24,6 +25,7 @@ import { FolderUploads } from './folders/folder-uploads.ts'
 import { FolderHome } from './folders/folder-home.ts'
 import type { InflatedFiles } from './folders/inflated-files.ts'
 import { OpenFolders } from './folders/open-folders.ts'
+import { Accesses } from './tree/accesses.ts'
 import { Handles } from './tree/handles.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import { Jobs } from '../outbox/jobs.ts'
@@ -64,6 +66,7 @@ export interface DriveDeps {
   readonly log: Logger
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
   readonly localParts: LocalPartsStore
+  readonly accessTimes: AccessTimesStore
   readonly pinned: PinsStore
   readonly onStep?: StepListener
 }
@@ -92,10 +95,12 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   })
   const jobs = new Jobs()
   const space = makeSpace(given, settings)
-  const attributes = new RootAttributes({ ...given, contents, entries, kinds }, settings)
+  const accesses = new Accesses(given, settings)
+  const known = { ...given, entries, kinds, accesses }
+  const attributes = new RootAttributes({ ...known, contents }, settings)
   const puts = new Puts({ ...given, jobs, entries }, settings)
   const leftOut = new LeftOut(given)
-  const built = { ...given, jobs, nodes, news, rootNames, entries, kinds, space, attributes, puts }
+  const built = { ...known, jobs, nodes, news, rootNames, space, attributes, puts }
   const openFolders = new OpenFolders({ ...built, missing, leftOut }, settings)
   const folderUploads = new FolderUploads({ ...given, entries, folders: openFolders })
   const uploader = makeUploader({ ...given, jobs, entries, folders: folderUploads }, settings)

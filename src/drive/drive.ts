@@ -229,12 +229,9 @@ export class Drive {
   }
 
   async open(node: NodeId, options: OpenOptions): Promise<HandleId> {
-    const changes = options.writable || options.truncate
-    const file = await (changes ? this.#homes.changing(node) : this.#homes.at(node)).open(
-      node,
-      options,
-    )
-    return this.#parts.handles.add(file)
+    const { writable, truncate } = options
+    const home = writable || truncate ? this.#homes.changing(node) : this.#homes.at(node)
+    return this.#parts.handles.add(await home.open(node, options))
   }
 
   /** Whether a node's bytes can be read without asking the service. */
@@ -245,6 +242,11 @@ export class Drive {
   /** Bytes read; a number at once when the bytes are here, else a promise. 0 at the end. */
   read(handle: HandleId, buffer: Uint8Array, position: number): number | Promise<number> {
     return this.#parts.handles.file(handle).read(buffer, position)
+  }
+
+  /** The kernel may read by itself from now on. Answers the atime that the file gets; undefined where that stays. */
+  noteRead(handle: HandleId): number | undefined {
+    return this.#parts.handles.file(handle).noteRead()
   }
 
   /** What a handle reads, when it is whole, checked, and in a file of the local disk that nothing changes. */
@@ -424,6 +426,7 @@ export class Drive {
     this.#parts.keptFresh.close()
     this.#parts.kinds.close()
     this.#parts.missing.close()
+    await this.#parts.accesses.keepAll()
     this.#parts.openFolders.close()
     await this.#parts.pins.close()
   }

@@ -128,11 +128,14 @@ async function nodeToOpen(paths: Paths, path: string): Promise<NodeId> {
 async function openFile(drive: Drive, node: NodeId, flags: number): Promise<HandleId> {
   const truncate = (flags & fsConstants.O_TRUNC) !== 0
   const append = (flags & fsConstants.O_APPEND) !== 0
+  const writable = (flags & ACCESS_MODE) !== 0
   const handle = await drive.open(node, {
-    writable: (flags & ACCESS_MODE) !== 0,
+    writable,
     truncate,
     append,
+    keepsAtime: (flags & fsConstants.O_NOATIME) !== 0,
   })
+  if (!writable) drive.noteRead(handle)
   // The kernel cuts reads at the size it last heard: a new one must not be read by the old size.
   const trustedUntil = drive.sizeChangedAtMs(node) + ATTRIBUTES_TRUSTED_MS + 20
   const wait = trustedUntil - systemClock.now()

@@ -74,7 +74,7 @@ export class FuseNativeBridge implements Bridge {
    * content. use_ino: inode numbers stay the same while the drive runs.
    */
   #options(): string {
-    const options = ['bagfs', 'big_writes', 'atomic_o_trunc', 'use_ino', 'noatime']
+    const options = ['bagfs', 'big_writes', 'atomic_o_trunc', 'use_ino']
     if (this.#settings.readOnly) options.push('ro')
     return options.join(',')
   }

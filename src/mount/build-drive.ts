@@ -18,7 +18,8 @@ import { CONTENT_PATIENCE } from '../service/settings.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { FactsStore } from '../state/facts-store.ts'
 import { PinsStore } from '../state/pins-store.ts'
-import { LocalPartsStore } from '../state/local-parts-store.ts'
+import { openAccessTimes, type AccessTimesStore } from '../state/access-times-store.ts'
+import { openLocalParts, type LocalPartsStore } from '../state/local-parts-store.ts'
 import { FolderNamesStore } from '../state/folder-names-store.ts'
 import { ListingStore } from '../state/listing-store.ts'
 import { acquireLock } from '../state/lock.ts'
@@ -136,6 +137,7 @@ interface State {
   readonly reserve: Reserve
   readonly folderNames: FolderNamesStore
   readonly localParts: LocalPartsStore
+  readonly accessTimes: AccessTimesStore
   readonly pinned: PinsStore
 }
 
@@ -152,14 +154,16 @@ async function openState(
   releases.add('facts', () => facts.close())
   const folderNames = await FolderNamesStore.open(deps, { dir: stateDir })
   releases.add('folder names', () => folderNames.close())
-  const localParts = await LocalPartsStore.open(deps, { dir: stateDir })
+  const localParts = await openLocalParts(deps, { dir: stateDir })
   releases.add('local parts', () => localParts.close())
+  const accessTimes = await openAccessTimes(deps, { dir: stateDir })
+  releases.add('access times', () => accessTimes.close())
   const pinned = await PinsStore.open(deps, { dir: stateDir })
   releases.add('pins', () => pinned.close())
   const outbox = await Outbox.open({ ...deps, reserve }, { dir: join(stateDir, 'outbox') })
   releases.add('outbox', () => outbox.close())
   await reserve.make()
-  return { facts, outbox, folderNames, localParts, pinned, reserve }
+  return { facts, outbox, folderNames, localParts, accessTimes, pinned, reserve }
 }
 
 async function openListing(

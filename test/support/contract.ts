@@ -414,6 +414,28 @@ const ATTRIBUTES: readonly Promised[] = [
     },
   },
   {
+    title: 'is told when it was read last: the first time after a change',
+    run: async (dir) => {
+      const path = join(dir, 'f')
+      await writeFile(path, 'x')
+      await utimes(path, 1_000_000_000, 1_100_000_000)
+      const before = await stat(path)
+      await readFile(path)
+      const atimeMs = async (): Promise<number> => (await stat(path)).atimeMs
+      await expect.poll(atimeMs, { timeout: 10_000 }).toBeGreaterThan(before.ctimeMs - 1000)
+      const after = await stat(path)
+      expect(after).toMatchObject({ mtimeMs: before.mtimeMs, ctimeMs: before.ctimeMs })
+      await utimes(path, 1_200_000_000, 1_100_000_000)
+      expect(await atimeMs()).toBe(1_200_000_000_000)
+      const unread = await open(path, constants.O_RDONLY | constants.O_NOATIME)
+      await unread.readFile()
+      await unread.close()
+      // Answered with all attributes as they are: the kernel goes by none of before.
+      await chmod(path, 0o600)
+      expect(await atimeMs()).toBe(1_200_000_000_000)
+    },
+  },
+  {
     title: 'has the mode and the times that a directory is given when it is made',
     run: async (dir) => {
       const made = join(dir, 'd')

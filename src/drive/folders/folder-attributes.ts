@@ -20,12 +20,18 @@ export class FolderAttributes {
   }
 
   async set(item: Item, changes: AttributeChanges): Promise<void> {
-    if (isForTheZip(item, changes) && !isSpecial(item)) {
+    const { accessTimes } = this.#deps.folder
+    const isStored = isForTheZip(item, changes)
+    if (isStored && !isSpecial(item)) {
       await this.#deps.inTurn(async () => {
         await this.#noteAttributes(item, changes)
         take(item, changes)
       })
     } else take(item, changes)
+    if (changes.atimeMs !== undefined) {
+      if (isStored || isSpecial(item)) accessTimes.forget(item)
+      else accessTimes.note(item, changes.atimeMs)
+    }
     const isLocal = isSpecial(item) || changes.extended !== undefined
     if (changes.extended !== undefined) this.#deps.folder.noteLocalPart(item)
     if (isLocal) this.#deps.folder.keepLocalParts()

@@ -10,6 +10,7 @@ import type { NodeId } from '../../domain/ids.ts'
 import { NOTHING } from '../../intents/base.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { AccessTimesStore } from '../../state/access-times-store.ts'
 import type { LocalPartsStore } from '../../state/local-parts-store.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
@@ -39,6 +40,7 @@ interface FolderHomeDeps {
   readonly extended: BagAttributes
   readonly puts: Puts
   readonly localParts: Pick<LocalPartsStore, 'move' | 'exchange'>
+  readonly accessTimes: Pick<AccessTimesStore, 'move' | 'exchange'>
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly clock: Clock
@@ -277,10 +279,12 @@ export class FolderHome implements Home, InsideOfFolders {
 
   renamed(from: string, to: string): void {
     this.#deps.localParts.move(from, to)
+    this.#deps.accessTimes.move(from, to)
   }
 
   exchanged(one: string, other: string): void {
     this.#deps.localParts.exchange(one, other)
+    this.#deps.accessTimes.exchange(one, other)
   }
 
   detach(node: FileNode): void {

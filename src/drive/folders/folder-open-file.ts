@@ -9,7 +9,7 @@ import type { StagedFile } from '../tree/staged-file.ts'
 import type { FolderFiles } from './folder-files.ts'
 import type { Folder } from './folder.ts'
 import { isChangeable, type ArchivedContent } from './item-content.ts'
-import { pathOfItem, type FileItem } from './items.ts'
+import { pathOfItem, withReadTime, type FileItem } from './items.ts'
 
 interface FolderOpenFileDeps {
   readonly folder: Folder
@@ -129,6 +129,12 @@ export class FolderOpenFile extends OpenFile {
   protected override noteOtherSize(nowMs: number): void {
     this.item.sizeChangedAtMs = nowMs
     this.#deps.news.content(this.item.id)
+  }
+
+  protected override moveAtime(nowMs: number): boolean {
+    const { files, folder } = this.#deps
+    const kept = withReadTime(files.attributesOf(this.item), this.item)
+    return folder.accessTimes.noteRead(this.item, kept, nowMs)
   }
 
   /** What others go on to write into the same open file is whole when it is released: the folder is not stored with it before. */

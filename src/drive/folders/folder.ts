@@ -8,8 +8,11 @@ import { openArchive, type Archive, type ArchiveLimits } from '../../zip/archive
 import { blockBuffered } from '../../zip/block-buffer.ts'
 import { readLinkTargets } from '../../zip/links.ts'
 import type { ArchiveNode, DirectoryNode } from '../../zip/tree.ts'
+import type { AccessTimesStore } from '../../state/access-times-store.ts'
+import type { Accesses } from '../tree/accesses.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { LocalPart, LocalPartsStore } from '../../state/local-parts-store.ts'
+import { AccessTimes } from './access-times.ts'
 import { isSpecial, itemsOf, pathOfItem, type DirectoryItem, type Item } from './items.ts'
 
 export interface FolderDeps {
@@ -18,6 +21,8 @@ export interface FolderDeps {
   readonly nextNode: () => NodeId
   /** What never leaves this machine, by the name of the folder. */
   readonly localParts: Pick<LocalPartsStore, 'of' | 'set'>
+  readonly accessTimes: Pick<AccessTimesStore, 'of' | 'set'>
+  readonly accesses: Accesses
   /** Told of each item, so that it is found by its id. */
   readonly register: (item: Item) => void
   readonly unregister: (item: Item) => void
@@ -38,6 +43,7 @@ const BLOCKS = 32
 export class Folder {
   readonly node: FileNode
   readonly top: DirectoryItem
+  readonly accessTimes: AccessTimes
   readonly #deps: FolderDeps
   #base: OpenZip | undefined
   /** Zips of before that open files still read. */
@@ -62,6 +68,8 @@ export class Folder {
       children: undefined,
       archived: undefined,
     }
+    const name = (): string => node.serviceName
+    this.accessTimes = new AccessTimes({ ...deps, top: this.top, name })
   }
 
   get baseBag(): BagId | undefined {
@@ -147,6 +155,7 @@ export class Folder {
     }
     this.refuseClosed()
     directory.children ??= this.#childrenOf(directory, archived, archive)
+    this.accessTimes.place(directory)
     return directory.children
   }
 
@@ -187,6 +196,7 @@ export class Folder {
         this.add(parent, parent.children, { ...base, ...node, type: kind })
       }
     }
+    this.accessTimes.begin()
   }
 
   async #directoryAt(names: readonly string[]): Promise<DirectoryItem | undefined> {
@@ -214,6 +224,7 @@ export class Folder {
       else parts.push({ path, ...localPartOf(item) })
     }
     this.#deps.localParts.set(this.node.serviceName, parts)
+    this.accessTimes.noteMoved()
   }
 
   /** Adds an item that was made here. */
@@ -239,6 +250,7 @@ export class Folder {
 
   /** Lets go of all items; they are made again from the base at the next look. */
   forgetTree(): void {
+    this.accessTimes.end()
     for (const item of itemsOf(this.top)) {
       const isKept = item === this.top || (item.type === 'file' && item.isAside === true)
       if (!isKept) this.#deps.unregister(item)

@@ -1,11 +1,11 @@
 import { withAllTimes } from '../../domain/attributes.ts'
 import type { Attributes } from '../tree/attributes.ts'
-import { isSpecial, type DirectoryItem, type Item } from './items.ts'
+import { isSpecial, withReadTime, type DirectoryItem, type Item } from './items.ts'
 import type { OpenFolder } from './open-folder.ts'
 
 /** What stat tells of something inside a folder. */
 export function attributesOf(open: OpenFolder, item: Item): Attributes {
-  const kept = item.type === 'file' ? open.files.attributesOf(item) : item
+  const kept = withReadTime(item.type === 'file' ? open.files.attributesOf(item) : item, item)
   const size = sizeOf(open, item)
   const device = isSpecial(item) ? item.device : undefined
   const links = item.type === 'directory' ? linksOf(item) : undefined

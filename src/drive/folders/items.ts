@@ -10,6 +10,8 @@ interface ItemBase extends Changeable<KeptAttributes> {
   readonly id: NodeId
   parent: DirectoryItem | undefined
   name: string
+  /** When it was read last, where that is another time than its atime, see `AccessTimes`. */
+  readAtMs?: number | undefined
 }
 
 export interface FileItem extends ItemBase {
@@ -74,6 +76,11 @@ export function pathOfItem(item: Item, top: Item): string | undefined {
     at = parent
   }
   return names.reverse().join('/')
+}
+
+/** Its attributes with the time at which it was read last. */
+export function withReadTime(kept: KeptAttributes, { readAtMs }: Item): KeptAttributes {
+  return readAtMs === undefined ? kept : { ...kept, atimeMs: readAtMs }
 }
 
 /** Something came to a directory, or left it. */

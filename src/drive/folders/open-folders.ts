@@ -7,12 +7,14 @@ import { NOTHING } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
+import type { AccessTimesStore } from '../../state/access-times-store.ts'
 import type { LocalPartsStore } from '../../state/local-parts-store.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { StepListener } from '../../outbox/steps.ts'
 import type { Jobs } from '../../outbox/jobs.ts'
 import type { Entries } from '../root/entries.ts'
 import type { Kinds } from '../root/kinds.ts'
+import type { Accesses } from '../tree/accesses.ts'
 import type { News } from '../tree/news.ts'
 import type { DriveNode, FileNode, Nodes } from '../tree/nodes.ts'
 import type { Puts } from '../root/puts.ts'
@@ -36,6 +38,8 @@ interface OpenFoldersDeps extends SalvageDeps {
   readonly puts: Puts
   readonly space: Space
   readonly localParts: LocalPartsStore
+  readonly accessTimes: AccessTimesStore
+  readonly accesses: Accesses
   readonly outbox: Outbox
   readonly jobs: Jobs
   readonly clock: Clock
@@ -292,6 +296,7 @@ export class OpenFolders {
     const open = this.#open.get(node.id)
     if (open !== undefined) this.#close(open)
     this.#open.delete(node.id)
+    this.#deps.accessTimes.set(node.serviceName, [])
   }
 
   close(): void {

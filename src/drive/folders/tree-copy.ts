@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { keptOf } from '../../domain/attributes.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { ArchivedContent, LocalContent } from './item-content.ts'
-import { isSpecial, type FileItem, type Item } from './items.ts'
+import { isSpecial, withReadTime, type FileItem, type Item } from './items.ts'
 import type { JournalItem } from './journal.ts'
 import type { OpenFolder } from './open-folder.ts'
 
@@ -35,13 +35,14 @@ export class TreeCopy {
   }
 
   async #describe(item: Item, path: string): Promise<JournalItem> {
-    const kept = keptOf(item)
+    const kept = keptOf(withReadTime(item, item))
     if (item.type === 'directory') return { type: 'directory', path, ...kept }
     if (item.type === 'symlink') return { type: 'symlink', path, ...kept, target: item.target }
     // Programs make it anew at another place.
     if (isSpecial(item)) throw new DriveError('cross-device', 'A node stays in its folder.')
     const copy = await this.#copyOf(item)
-    return { type: 'file', path, ...keptOf(this.#open.files.attributesOf(item)), ...copy }
+    const attributes = withReadTime(this.#open.files.attributesOf(item), item)
+    return { type: 'file', path, ...keptOf(attributes), ...copy }
   }
 
   async #copyOf(item: FileItem): Promise<{ file: string; length: number }> {

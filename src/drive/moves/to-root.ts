@@ -15,7 +15,7 @@ import { syncDirectory } from '../../disk/sync.ts'
 import type { Committer } from '../root/commit.ts'
 import type { Entries } from '../root/entries.ts'
 import { Journal, type JournalItem } from '../folders/journal.ts'
-import { isSpecial } from '../folders/items.ts'
+import { isSpecial, withReadTime } from '../folders/items.ts'
 import type { OpenFolders } from '../folders/open-folders.ts'
 import type { NameChanges } from '../root/name-changes.ts'
 import { refuseTrash } from '../root/save-steps.ts'
@@ -158,7 +158,7 @@ export class MovesToRoot {
     const { description } = this.#deps.settings
     const put = await this.#deps.changes.putNew(
       newName,
-      { description, ...keptOf(source.item), ...what },
+      { description, ...keptOf(withReadTime(source.item, source.item)), ...what },
       id,
     )
     return put.id

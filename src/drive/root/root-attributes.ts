@@ -10,6 +10,7 @@ import type { IntentId } from '../../domain/ids.ts'
 import type { BagFacts, BagRecord, FactsAccess } from '../../domain/record.ts'
 import { ofPut, withAttributes } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { Accesses } from '../tree/accesses.ts'
 import type { Attributes } from '../tree/attributes.ts'
 import type { Contents } from './contents.ts'
 import type { Entry } from '../../namespace/entry.ts'
@@ -24,6 +25,7 @@ interface RootAttributesDeps {
   readonly kinds: Kinds
   readonly facts: FactsAccess
   readonly outbox: Outbox
+  readonly accesses: Accesses
   readonly clock: Clock
 }
 
@@ -59,13 +61,19 @@ export class RootAttributes {
 
   /** What a node would be with an entry; the kernel is not told it. */
   peek(node: FileNode, entry: Entry | undefined): Attributes {
-    const { staged } = node
+    const { staged, readAtMs } = node
     const isFolder = this.#deps.kinds.isFolder(entry)
     const size = isFolder ? 0 : (staged?.size ?? this.#sizeOf(entry))
     const special = entry?.kind === 'pending' ? entry.intent.special : undefined
     const kind = special?.kind ?? (isFolder ? 'directory' : 'file')
     const device = special?.device
-    return { node: node.id, kind, device, size, ...withAllTimes(this.#keptOf({ staged, entry })) }
+    return {
+      node: node.id,
+      kind,
+      device,
+      size,
+      ...withAllTimes(this.#keptOf({ staged, entry, readAtMs })),
+    }
   }
 
   #sizeOf(entry: Entry | undefined): number {
@@ -77,6 +85,18 @@ export class RootAttributes {
     const { entry, staged } = node
     if (entry?.kind !== 'bag' || staged !== undefined || node.isFolder) return
     node.noteShownSize(entry.record.bagId, this.#sizeOf(entry), this.#deps.clock.now())
+  }
+
+  /** It is read: false when its atime stays. Kept in memory for a minute, then as if it were set. */
+  moveAtime(node: FileNode, nowMs: number): boolean {
+    const { accesses } = this.#deps
+    if (!accesses.isMoving(this.#keptOf(node), nowMs)) return false
+    node.readAtMs = nowMs
+    accesses.note(node, async () => {
+      const { readAtMs } = node
+      if (readAtMs !== undefined) await this.change(node, { atimeMs: readAtMs })
+    })
+    return true
   }
 
   /** Kept with content that waits, else with the facts of the bag. */
@@ -96,6 +116,7 @@ export class RootAttributes {
       const { atimeMs } = withChanges(this.#keptOf(node), changes)
       this.#deps.facts.learn(entry.record.bagId, { ...changes, atimeMs })
     }
+    if (changes.atimeMs !== undefined) node.readAtMs = undefined
   }
 
   async #changeIntent(id: IntentId, changes: AttributeChanges): Promise<void> {
@@ -108,7 +129,13 @@ export class RootAttributes {
     this.#deps.facts.learn(updated.bagId, keptOf(updated))
   }
 
-  #keptOf({ staged, entry }: Pick<FileNode, 'staged' | 'entry'>): KeptAttributes {
+  #keptOf(node: Pick<FileNode, 'staged' | 'entry' | 'readAtMs'>): KeptAttributes {
+    const { readAtMs } = node
+    const kept = this.#keptElsewhere(node)
+    return readAtMs === undefined ? kept : { ...kept, atimeMs: readAtMs }
+  }
+
+  #keptElsewhere({ staged, entry }: Pick<FileNode, 'staged' | 'entry'>): KeptAttributes {
     if (staged !== undefined) return staged.attributes
     if (entry === undefined) return NOTHING_KEPT
     if (entry.kind === 'pending') return entry.intent

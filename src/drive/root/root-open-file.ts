@@ -130,6 +130,10 @@ export class RootOpenFile extends OpenFile {
     this.#deps.news.content(this.node.id)
   }
 
+  protected override moveAtime(nowMs: number): boolean {
+    return this.#deps.attributes.moveAtime(this.node, nowMs)
+  }
+
   protected override async keep(): Promise<void> {
     await this.#deps.committer.commitAndWait(this.node)
   }

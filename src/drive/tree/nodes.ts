@@ -77,6 +77,8 @@ export class FileNode implements DriveNode {
   sizeChangedAtMs = 0
   /** The size that its bag was last said to have, and when: the kernel goes by that for a while. */
   shownSize: { readonly bagId: BagId; readonly size: number; readonly atMs: number } | undefined
+  /** When it was read last, while that is not kept with its bag or put yet. */
+  readAtMs: number | undefined
   readonly handles = new Set<OpenFile>()
 
   constructor(

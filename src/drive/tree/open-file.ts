@@ -10,6 +10,8 @@ export interface OpenMode {
   readonly writable: boolean
   /** Each write goes to the end of the file, wherever that is (O_APPEND). */
   readonly append?: boolean
+  /** Reading it moves no atime (O_NOATIME). */
+  readonly keepsAtime?: boolean
 }
 
 /** What a bridge knows of a write. */
@@ -28,11 +30,14 @@ export abstract class OpenFile {
   /** The kernel may take another version's size for the end of this file. */
   endIsUnsure = false
   readonly #clock: Clock
+  /** True once a further read moves nothing. */
+  #isReadNoted: boolean
   /** A write that failed before there was staged content that could note it. */
   #unstaged:
     { readonly position: number; readonly length: number; readonly error: unknown } | undefined
 
-  constructor(clock: Clock, { writable, append = false }: OpenMode) {
+  constructor(clock: Clock, { writable, append = false, keepsAtime = false }: OpenMode) {
+    this.#isReadNoted = keepsAtime
     this.#clock = clock
     this.writable = writable
     this.append = append
@@ -55,10 +60,25 @@ export abstract class OpenFile {
 
   /** Bytes read; a number at once when the bytes are here, else a promise. 0 at the end. */
   read(buffer: Uint8Array, position: number): number | Promise<number> {
+    if (!this.#isReadNoted) this.noteRead()
     const source = this.source()
     if (source instanceof Promise) return readLater(source, buffer, position)
     return source.readNow(buffer, position) ?? source.read(buffer, position)
   }
+
+  /**
+   * It is read: now, or by a kernel that need not ask for what it reads. Answers the atime that it gets; undefined where
+   * that stays. Writes nothing to the disk.
+   */
+  noteRead(): number | undefined {
+    if (this.#isReadNoted) return undefined
+    this.#isReadNoted = true
+    const nowMs = this.#clock.now()
+    return this.moveAtime?.(nowMs) === true ? nowMs : undefined
+  }
+
+  /** False when atime stays, see `Accesses`. What the drive makes up has none that moves. */
+  protected moveAtime?(nowMs: number): boolean
 
   /** How long it is now, in bytes. */
   async length(): Promise<number> {

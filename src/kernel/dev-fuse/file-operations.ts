@@ -69,6 +69,7 @@ async function open(
       truncate,
       append: (flags & fsConstants.O_APPEND) !== 0,
       isUncut: true,
+      keepsAtime: (flags & fsConstants.O_NOATIME) !== 0,
     })
   })
   return orRelease(context, handle, async () => {
@@ -82,6 +83,7 @@ async function open(
     const content = 'writer' in writer ? undefined : drive.wholeFileOf(handle)
     const backingId = passthrough.enter(node, handle, content)
     const kept = isSame && !truncate ? KEEP_CACHE : 0
+    if (!writable) await noteRead(context, node, handle, { attributes, isKept: kept !== 0 })
     const how = backingId === undefined ? { flags: kept } : { flags: PASSTHROUGH, backingId }
     return opened(context, node, handle, { ...how, ...writer })
   })
@@ -104,6 +106,22 @@ async function tellOtherAttributes(
     lookups.tell(node, { digest: NOT_TRUSTED, atMs: told.atMs })
     await notices.forgetAttributes(node)
   }
+}
+
+/** Before it is read. After a read the kernel asks for atime by itself, but not after one of pages that it has. */
+async function noteRead(
+  { drive, lookups, notices }: SessionContext,
+  node: NodeId,
+  handle: HandleId,
+  { attributes, isKept }: { readonly attributes: Attributes; readonly isKept: boolean },
+): Promise<void> {
+  const atimeMs = drive.noteRead(handle)
+  if (atimeMs === undefined) return
+  const told = lookups.told(node)
+  if (told?.digest !== digestOf(attributes)) return
+  const digest = isKept ? NOT_TRUSTED : digestOf({ ...attributes, atimeMs })
+  lookups.tell(node, { digest, atMs: told.atMs })
+  if (isKept) await notices.forgetAttributes(node)
 }
 
 function attributesOf(context: SessionContext, node: NodeId): Promise<Attributes> {

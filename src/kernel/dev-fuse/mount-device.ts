@@ -22,7 +22,7 @@ export function mountDevice(libc: Libc, settings: BridgeSettings): Promise<numbe
 function commonOptions({ readOnly, allowOther }: BridgeSettings): readonly string[] {
   return [
     readOnly ? 'ro' : 'rw',
-    ...['nosuid', 'nodev', 'noatime', 'default_permissions'],
+    ...['nosuid', 'nodev', 'default_permissions'],
     ...(allowOther ? ['allow_other'] : []),
   ]
 }

@@ -293,6 +293,24 @@ describe('what the kernel may go by without asking', () => {
     await release(node, handle)
   })
 
+  it('ends for the time of the last read only where the kernel reads pages that it has: it asks after other reads', async () => {
+    await elsewhere(() => other.write('f', 'one'))
+    const { node, mtime } = await lookup('f')
+    for (const wanted of [0, KEEP_CACHE]) {
+      const { handle, flags } = await open(node)
+      expect(flags & KEEP_CACHE).toBe(wanted)
+      await release(node, handle)
+    }
+    expect(forgottenNodes()).toEqual([])
+    expect((await lookup('f')).atime).toBeGreaterThanOrEqual(mtime)
+    await chmod(node, 0o600)
+    kernel.notices.length = 0
+    const { handle, flags } = await open(node)
+    expect(flags & KEEP_CACHE).toBe(KEEP_CACHE)
+    expect(forgottenNodes()).toEqual([node])
+    await release(node, handle)
+  })
+
   it('appends at the end that the file has, and has the kernel forget where it took that to be', async () => {
     const { node, handle } = await create('f', ROOT)
     await write(node, handle, 'one', 0, fsConstants.O_APPEND)
