@@ -1,5 +1,6 @@
 import { BagfsSubject, type Places } from './bagfs-subject.ts'
 import { BareSubject } from './bare-subject.ts'
+import { DiskSubject } from './disk-subject.ts'
 import type { Machine } from './machine.ts'
 import type { Processes } from './processes.ts'
 import { RcloneSubject } from './rclone-subject.ts'
@@ -26,7 +27,13 @@ export interface Section {
   measure(context: Context, table: Table): Promise<void>
 }
 
-type Kind = 'bagfs' | 'bagfs --write-back' | 'bagfs over fuse-native' | 'rclone' | 'bare bridge'
+type Kind =
+  | 'bagfs'
+  | 'bagfs --write-back'
+  | 'bagfs over fuse-native'
+  | 'rclone'
+  | 'bare bridge'
+  | 'plain disk'
 
 /** Calls `work` with each subject in turn, over and over, so that a busy minute harms all alike. */
 export async function inTurns(
@@ -50,12 +57,13 @@ export async function inTurns(
   }
 }
 
-function startSubject(
+async function startSubject(
   { processes, places }: Context,
   kind: Kind,
   files: readonly SeedFile[],
 ): Promise<Subject> {
   if (kind === 'rclone') return RcloneSubject.start(processes, places, files)
+  if (kind === 'plain disk') return new DiskSubject(places, files)
   if (kind === 'bare bridge') return BareSubject.start(processes, places, files)
   const options = kind === 'bagfs over fuse-native' ? ['--bridge', 'fuse-native'] : []
   const settings = { name: kind, writeBack: kind === 'bagfs --write-back', options }
