@@ -28,8 +28,8 @@ tar -cf - round | tar -xf - -C round/other; rm -rf round moved*
 `
 
 /**
- * What its descriptors lead to, but for databases, which open and close files as their sizes have it, and for connections to
- * the service, of which some are kept for the next request.
+ * What its descriptors lead to, but for databases and connections to the service. Databases open and close files as their sizes
+ * have it, and some connections are kept for the next request.
  */
 function descriptorsOf(drive: MountedDrive): readonly string[] {
   const dir = `/proc/${drive.process.pid ?? 0}/fd`
