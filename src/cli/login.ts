@@ -110,12 +110,12 @@ class LoginCommand {
         tokenFile: place.kind === 'file' ? place.path : undefined,
       },
     }
-    await this.#write(profiles, profile, change)
+    await this.#write(profile, change)
     await this.#forgetOld(known, profiles, place)
     await this.#remember(profile, letIn)
     output.note(`Logged in to ${letIn.url}: ${describeAccount(letIn.account)}.`)
     output.note(`The token is in ${describeTokenPlace(place)}.`)
-    this.#tellNext(profiles, profile)
+    await this.#tellNext(profile)
   }
 
   async #takeLocal(profiles: Profiles, profile: string, known: Profile | undefined): Promise<void> {
@@ -131,13 +131,13 @@ class LoginCommand {
       await this.#refuseInUse(known, serviceKeyOf({ kind: 'local', dataDir }), letIn)
       const options = { url: undefined, tokenFile: undefined, local: String(local) }
       const change = { account: letIn.account.uid, token: undefined, options }
-      await this.#write(profiles, profile, change)
+      await this.#write(profile, change)
       await this.#forgetOld(known, profiles)
       await this.#remember(profile, letIn)
       output.note(
         `The account is on this machine, in ${dataDir}: ${describeAccount(letIn.account)}.`,
       )
-      this.#tellNext(profiles, profile)
+      await this.#tellNext(profile)
     } finally {
       await service.close()
     }
@@ -230,9 +230,10 @@ class LoginCommand {
     return keepToken({ profile, token, service: url }, { useKeyring: keyring })
   }
 
-  async #write(profiles: Profiles, profile: string, change: ProfileChange): Promise<void> {
-    await changeProfiles((config) => {
-      if (profiles.all.length === 0) config.setDefault(profile)
+  /** The first profile becomes the default one. */
+  async #write(profile: string, change: ProfileChange): Promise<void> {
+    await changeProfiles((config, { all }) => {
+      if (all.length === 0) config.setDefault(profile)
       config.setProfile(profile, change)
     })
   }
@@ -256,10 +257,10 @@ class LoginCommand {
     if (header !== undefined) await rememberAuthHeader(root, serviceKey, token, header)
   }
 
-  #tellNext({ all }: Profiles, profile: string): void {
-    const isFirst = all.every(({ name }) => name === profile)
-    const target = isFirst ? '~/drive' : `${profile}:~/drive`
-    const isDefault = isFirst ? ', the default' : ''
+  async #tellNext(profile: string): Promise<void> {
+    const isUsual = findDefaultProfile(await readProfiles())?.name === profile
+    const target = isUsual ? '~/drive' : `${profile}:~/drive`
+    const isDefault = isUsual ? ', the default' : ''
     this.#context.output.note(
       `Kept as profile ${profile}${isDefault}. Mount it: bagfs mount ${target}`,
     )

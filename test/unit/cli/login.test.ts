@@ -218,7 +218,7 @@ describe('the keyring of the desktop', () => {
     const { dir, log } = await installKeyring()
     expect((await login('work')).stderr).toContain('The token is in the keyring of the desktop.')
     expect(await readdir(dir)).toHaveLength(1)
-    expect(await readdir(join(home, '.config/bagfs'))).toEqual(['config.yaml'])
+    expect(await readdir(join(home, '.config/bagfs'))).toEqual(['.lock', 'config.yaml'])
     variables['BAGFS_TOKEN'] = OTHER_TOKEN
     expect(await bagfs('ls', '--profile', 'work')).toMatchObject({ exitCode: 0 })
     expect(await log()).toContain('lookup application bagfs')
@@ -269,6 +269,19 @@ describe('several profiles', () => {
     expect((await bagfs('logout')).stderr).toContain('Logged out of other.')
     expect((await bagfs('profiles')).stdout).toMatch(/^\* work /)
     expect((await bagfs('ls', '--profile', 'other')).stderr).toContain('There are: work.')
+  })
+
+  test('that are logged in at the same time are all kept, and one of them is the default', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e', 'f']
+    const outcomes = await Promise.all(names.map((name) => login(name, '--no-keyring')))
+    expect(outcomes.map(({ exitCode, stderr }) => (exitCode === 0 ? '' : stderr))).toEqual(
+      names.map(() => ''),
+    )
+    const { stdout } = await bagfs('profiles', '--json')
+    const rows = JSON.parse(stdout) as { name: string; default: boolean }[]
+    expect(rows.map(({ name }) => name).sort()).toEqual(names)
+    expect(rows.filter((row) => row.default)).toHaveLength(1)
+    expect(await bagfs('profiles', '--default', 'c')).toMatchObject({ exitCode: 0 })
   })
 
   test('one of them may be the embedded service on this machine', async () => {
