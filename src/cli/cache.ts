@@ -1,6 +1,5 @@
 import { Argument, type Command } from '@commander-js/extra-typings'
 import type { WireReport } from '../control/protocol.ts'
-import { DriveError } from '../domain/errors.ts'
 import { withCache, type CacheAccess } from './cache-access.ts'
 import type { CommandContext } from './context.ts'
 import {
@@ -10,6 +9,7 @@ import {
   titleOf,
   type PlaceFlags,
 } from './drive-places.ts'
+import { refuseTwo } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
 import { describeCache } from '../mount/status-words.ts'
 
@@ -26,12 +26,7 @@ export function addCache(program: Command, context: CommandContext): void {
     .addOption(stateDirOption())
     .option('--json', 'print JSON')
     .action(async (verb, mountpoint, { json, ...flags }) => {
-      if (mountpoint !== undefined && Object.keys(flags).length > 0) {
-        throw new DriveError(
-          'usage',
-          'A mountpoint and --mountpoint or --state-dir do not go together.',
-        )
-      }
+      if (mountpoint !== undefined) refuseTwo(flags)
       const places = mountpoint === undefined ? flags : { mountpoint }
       const { output } = context
       const results = await forEachCache(context, places, DO[verb])

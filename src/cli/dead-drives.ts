@@ -1,14 +1,19 @@
-import { join } from 'node:path'
-import type { RunningDrive } from '../control/registry.ts'
+import { dirname, join } from 'node:path'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
+import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { listItems, type OutboxItem } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import { isOwed } from '../control/status.ts'
+import { stateDirOf } from './drive-dirs.ts'
 import { describeItem, summariseOutbox } from '../mount/status-words.ts'
 
-/** What a drive left whose process ended otherwise than by leaving. */
+/** What a drive left whose process has ended. */
 export interface DeadDrive {
   readonly mountpoint: string
+  readonly stateDir?: string
+  /** It ended by leaving. */
+  readonly hasLeft: boolean
   /** The kernel has its mount still. */
   readonly isMounted: boolean
   readonly outbox: readonly OutboxItem[]
@@ -16,15 +21,28 @@ export interface DeadDrive {
 
 /** Those of dead drives that leave something to do. */
 export async function findRemains(dead: readonly RunningDrive[]): Promise<readonly DeadDrive[]> {
-  const all = await Promise.all(dead.map(lookAt))
+  const all = await Promise.all(
+    dead.map(async (drive): Promise<DeadDrive> => {
+      const mount = await findMount(drive.mountpoint)
+      return { ...(await lookAt(drive)), isMounted: mount?.type === 'fuse.bagfs', hasLeft: false }
+    }),
+  )
   return all.filter((drive) => drive.isMounted || isOwing(drive))
 }
 
-async function lookAt({ mountpoint, stateDir }: RunningDrive): Promise<DeadDrive> {
-  const mount = await findMount(mountpoint)
-  const stored = stateDir === undefined ? undefined : await readOutbox(join(stateDir, 'outbox'))
-  const outbox = listItems(stored?.intents ?? [])
-  return { mountpoint, isMounted: mount?.type === 'fuse.bagfs', outbox }
+/** The drives that left a mountpoint before all was stored, wherever their state directories are. */
+export async function findOwing(mountpoint: string): Promise<readonly DeadDrive[]> {
+  const former = await new DriveRegistry(findRegistryDirs()).listFormer(mountpoint)
+  const all = await Promise.all(
+    former.map(async (drive) => ({ ...(await lookAt(drive)), isMounted: false, hasLeft: true })),
+  )
+  return all.filter(isOwing)
+}
+
+async function lookAt({ mountpoint, stateDir }: Pick<RunningDrive, 'mountpoint' | 'stateDir'>) {
+  if (stateDir === undefined) return { mountpoint, outbox: [] }
+  const { intents } = await readOutbox(join(stateDir, 'outbox'))
+  return { mountpoint, stateDir, outbox: listItems(intents) }
 }
 
 /** True when the service lacks something of it. */
@@ -34,13 +52,19 @@ export function isOwing({ outbox }: DeadDrive): boolean {
 
 /** As `bagfs status` tells of a drive that answers. */
 export function describeDead(drive: DeadDrive, nowMs: number): string {
-  const { mountpoint, isMounted, outbox } = drive
+  const { mountpoint, isMounted, outbox, hasLeft } = drive
   const unmount = isMounted ? `bagfs umount ${mountpoint}, then ` : ''
-  const aim = isOwing(drive) ? ': the mount sends what waits' : ''
+  const aim = isOwing(drive) ? `${withStateDir(drive)}: the mount sends what waits` : ''
   return [
-    `Drive:    ${mountpoint} (its process ended without leaving)`,
+    `Drive:    ${mountpoint} (${hasLeft ? 'not mounted' : 'its process ended without leaving'})`,
     `Outbox:   ${summariseOutbox(outbox)}`,
     ...outbox.map((item) => `  ${describeItem(item, nowMs)}`),
     `To do:    ${unmount}mount it again${aim}`,
   ].join('\n')
+}
+
+/** Where a mount without the option would not find it. */
+function withStateDir({ stateDir }: DeadDrive): string {
+  const root = stateDir === undefined ? undefined : dirname(stateDir)
+  return root === undefined || root === stateDirOf({}) ? '' : ` with --state-dir ${root}`
 }

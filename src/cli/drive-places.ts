@@ -2,12 +2,13 @@ import { readlink, realpath, readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import type { Environment } from '../config/env.ts'
-import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { askStatus } from '../control/client.ts'
 import type { DriveStatus } from '../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { findMount } from '../disk/find-mount.ts'
+import { isThere } from '../disk/if-there.ts'
 import { knownStateDirs } from './drive-dirs.ts'
 
 /** A drive that answers. */
@@ -26,7 +27,7 @@ export interface PlaceFlags {
 }
 
 export const mountpointOption = (): Option<'--mountpoint <dir>'> =>
-  new Option('--mountpoint <dir>', 'the drive that is mounted there').conflicts('stateDir')
+  new Option('--mountpoint <dir>', 'the drive that is mounted there, or was').conflicts('stateDir')
 
 export const stateDirOption = (): Option<'--state-dir <dir>'> =>
   new Option('--state-dir <dir>', 'the accounts of this state directory, mounted or not')
@@ -41,7 +42,7 @@ export async function findDrives(mountpoint?: string): Promise<{
   readonly live: readonly LiveDrive[]
   readonly dead: readonly RunningDrive[]
 }> {
-  const registry = new DriveRegistry(findRuntimeDir())
+  const registry = new DriveRegistry(findRegistryDirs())
   const all = await registry.list()
   const known = all.filter((drive) => drive.mountpoint === (mountpoint ?? drive.mountpoint))
   const answered = await Promise.all(known.map(async (drive) => asLive(drive)))
@@ -54,7 +55,7 @@ export async function findDrives(mountpoint?: string): Promise<{
 /** The drive mounted at a path; rejects `usage` when there is none that answers. */
 export async function findLiveDrive(path: string): Promise<LiveDrive> {
   const mountpoint = await absoluteMountpoint(path)
-  const known = await new DriveRegistry(findRuntimeDir()).find(mountpoint)
+  const known = await new DriveRegistry(findRegistryDirs()).find(mountpoint)
   const live = known && (await asLive(known))
   if (live === undefined) throw noDrive(mountpoint)
   return live
@@ -64,7 +65,10 @@ export async function findLiveDrive(path: string): Promise<LiveDrive> {
 export async function findOneDrive(path: string | undefined): Promise<LiveDrive> {
   if (path !== undefined) return findLiveDrive(path)
   const [first, ...others] = await findLiveDrives()
-  if (first === undefined) throw new DriveError('usage', 'No drive is mounted.')
+  if (first === undefined)
+    throw new DriveError('usage', 'No drive is mounted.', {
+      hint: 'Mount one: bagfs mount MOUNTPOINT.',
+    })
   if (others.length === 0) return first
   const all = [first, ...others].map(({ mountpoint }) => mountpoint).join(', ')
   throw new DriveError('usage', `Which drive? Several are mounted: ${all}`, {
@@ -73,7 +77,9 @@ export async function findOneDrive(path: string | undefined): Promise<LiveDrive>
 }
 
 export function noDrive(mountpoint: string): DriveError {
-  return new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`)
+  return new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`, {
+    hint: `bagfs status lists the drives that run; bagfs mount ${mountpoint} mounts one there.`,
+  })
 }
 
 async function asLive(drive: RunningDrive): Promise<LiveDrive | undefined> {
@@ -89,19 +95,17 @@ export async function findPlaces(
   environment: Environment,
   flags: PlaceFlags,
 ): Promise<readonly DrivePlace[]> {
-  if (flags.mountpoint !== undefined) {
-    return [{ kind: 'live', drive: await findLiveDrive(flags.mountpoint) }]
-  }
+  if (flags.mountpoint !== undefined) return [await findPlace(flags.mountpoint)]
   const { live, dead } = await findDrives()
+  const former = await new DriveRegistry(findRegistryDirs()).listFormer()
   const { stateDir: wanted } = flags
   const roots = wanted === undefined ? await knownStateDirs(environment) : [resolve(wanted)]
   const mustExist = wanted !== undefined
   const found = (await Promise.all(roots.map((root) => accountDirs(root, { mustExist })))).flat()
-  const isHere = ({ stateDir }: RunningDrive): boolean =>
+  const isHere = ({ stateDir }: Pick<RunningDrive, 'stateDir'>): boolean =>
     wanted === undefined || (stateDir !== undefined && roots.includes(dirname(stateDir)))
-  // The state directory of a drive that was killed is known as long as it was not mounted again.
-  const left = dead.filter(isHere).flatMap(({ stateDir }) => stateDir ?? [])
-  const idle = [...new Set([...found, ...left])]
+  const left = [...dead, ...former].filter(isHere).flatMap(({ stateDir }) => stateDir ?? [])
+  const idle = await onlyThere([...new Set([...found, ...left])])
   const held = new Set(live.map(({ stateDir }) => stateDir))
   return [
     ...live.filter(isHere).map((drive) => ({ kind: 'live' as const, drive })),
@@ -109,6 +113,24 @@ export async function findPlaces(
       .filter((stateDir) => !held.has(stateDir))
       .map((stateDir) => ({ kind: 'idle' as const, stateDir })),
   ]
+}
+
+/** The drive that is mounted at a path, or what the last one there left on disk; rejects `usage` when none is known. */
+async function findPlace(path: string): Promise<DrivePlace> {
+  const mountpoint = await absoluteMountpoint(path)
+  const { live, dead } = await findDrives(mountpoint)
+  const [drive] = live
+  if (drive !== undefined) return { kind: 'live', drive }
+  const former = await new DriveRegistry(findRegistryDirs()).listFormer(mountpoint)
+  const left = [...dead, ...former].flatMap(({ stateDir }) => stateDir ?? [])
+  const [stateDir] = await onlyThere(left)
+  if (stateDir === undefined) throw noDrive(mountpoint)
+  return { kind: 'idle', stateDir }
+}
+
+async function onlyThere(stateDirs: readonly string[]): Promise<readonly string[]> {
+  const are = await Promise.all(stateDirs.map((stateDir) => isThere(stateDir)))
+  return stateDirs.filter((_, index) => are[index])
 }
 
 async function accountDirs(
@@ -181,7 +203,7 @@ async function followLinks(path: string, linksLeft = MOST_LINKS): Promise<string
 export async function findDriveOf(
   path: string,
 ): Promise<{ readonly drive: LiveDrive; readonly names: readonly string[] }> {
-  const known = await new DriveRegistry(findRuntimeDir()).list()
+  const known = await new DriveRegistry(findRegistryDirs()).list()
   const drivesAround = (full: string): readonly RunningDrive[] =>
     known
       .filter(({ mountpoint }) => `${full}/`.startsWith(`${mountpoint}/`))

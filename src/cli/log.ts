@@ -1,7 +1,7 @@
 import { access, readlink } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
-import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { ifThere } from '../disk/if-there.ts'
 import { systemClock } from '../domain/clock.ts'
@@ -36,8 +36,10 @@ export function addLog(program: Command, { output, environment }: CommandContext
 
 /** A drive that hangs is not asked: its log may tell why. */
 async function findLog(mountpoint: string, roots: readonly string[]): Promise<string> {
-  const known = await new DriveRegistry(findRuntimeDir()).find(mountpoint)
-  const own = known?.stateDir === undefined ? [] : [dirname(known.stateDir)]
+  const registry = new DriveRegistry(findRegistryDirs())
+  const known = await registry.find(mountpoint)
+  const drives = [known, ...(await registry.listFormer(mountpoint))]
+  const own = drives.flatMap((drive) => drive?.stateDir ?? []).map((stateDir) => dirname(stateDir))
   const places = [...own, ...roots].map((root) => mountLogPath(root, mountpoint))
   const target = known === undefined ? undefined : await stderrOf(known)
   // An earlier mount may have left a log that is not of this process.

@@ -6,6 +6,7 @@ import { chooseOptions } from '../profiles/choose-options.ts'
 import { asOptionParser } from './account.ts'
 import type { CommandContext } from './context.ts'
 import type { ServiceManager } from '../mount/service-manager.ts'
+import { findLeftElsewhere } from './left-elsewhere.ts'
 import { mountInBackground } from './mount-background.ts'
 import type { MountJob } from './mount-job.ts'
 import { parseTarget } from './mount-target.ts'
@@ -34,6 +35,7 @@ export function addMount(program: Command, context: CommandContext): void {
     const { environment, output } = context
     const chosen = await chooseOptions({ environment, flags, profile })
     const job = await planMount(context, mountpoint, chosen, (path) => mayMake(output, path))
+    for (const sentence of await findLeftElsewhere(job.drive)) output.warn(sentence)
     const { foreground = false, background = true } = chosen.options
     if (foreground || !background) await stay(context, job)
     else await leaveRunning(output, job)

@@ -1,7 +1,7 @@
 import { open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { Argument, type Command } from '@commander-js/extra-typings'
+import type { Command } from '@commander-js/extra-typings'
 import type { WireItem } from '../control/protocol.ts'
 import type { Environment } from '../config/env.ts'
 import { systemClock } from '../domain/clock.ts'
@@ -16,6 +16,7 @@ import {
   type DrivePlace,
   type PlaceFlags,
 } from './drive-places.ts'
+import { readWords, verbArgument } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
@@ -43,15 +44,17 @@ export function addOutbox(program: Command, context: CommandContext): void {
   program
     .command('outbox')
     .description('list, retry, save or discard changes that the service does not have')
-    .addArgument(new Argument('[what]', 'what to do (default: list)').choices(VERBS))
-    .argument('[id...]', 'ids or names; without any, all (but for discard)')
+    .addArgument(verbArgument(VERBS))
+    .argument('[id...]', 'a mountpoint; ids or names, without any all (but for discard)')
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--to <dir>', 'where save puts the content (default: here)')
     .option('--yes', 'discard without the content being kept anywhere')
     .option('--json', 'print the list as JSON')
-    .action(async (verb = 'list', ids, flags) => {
-      await new OutboxCommand(context, flags).run(verb, ids)
+    .action(async (what, ids, flags) => {
+      const words = what === undefined ? [] : [what, ...ids]
+      const { verb, names, places } = readWords(words, VERBS, flags)
+      await new OutboxCommand(context, { ...flags, ...places }).run(verb, names)
     })
 }
 

@@ -1,5 +1,7 @@
 import { basename, join } from 'node:path'
 import type { Environment } from '../config/env.ts'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
+import { DriveRegistry } from '../control/registry.ts'
 import { listItems } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import { isOwed } from '../control/status.ts'
@@ -59,9 +61,12 @@ export async function findUse(environment: Environment, profile: Profile): Promi
   if (account === undefined) return { mountpoints: [], waiting: [], keptIn: [] }
   const stateDir = stateDirFor(root, serviceKey, account)
   const { live, dead } = await findDrives()
+  const former = await new DriveRegistry(findRegistryDirs()).listFormer()
   // It may have been mounted with another --state-dir; the directory in it has the same name.
   const own = live.filter((drive) => basename(drive.stateDir ?? '') === basename(stateDir))
-  const left = dead.filter((drive) => basename(drive.stateDir ?? '') === basename(stateDir))
+  const left = [...dead, ...former].filter(
+    (drive) => basename(drive.stateDir ?? '') === basename(stateDir),
+  )
   const known = [...own, ...left].flatMap((drive) => drive.stateDir ?? [])
   const waiting: string[] = []
   const keptIn: string[] = []

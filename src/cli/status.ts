@@ -2,7 +2,7 @@ import { Option, type Command } from '@commander-js/extra-typings'
 import type { DriveStatus } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { CommandContext } from './context.ts'
-import { describeDead, findRemains, type DeadDrive } from './dead-drives.ts'
+import { describeDead, findOwing, findRemains, type DeadDrive } from './dead-drives.ts'
 import { absoluteMountpoint, findDrives, noDrive } from './drive-places.ts'
 import type { Output } from './output.ts'
 import { describeStatus } from '../mount/status-words.ts'
@@ -29,8 +29,10 @@ export function addStatus(program: Command, context: CommandContext): void {
       }
       const mountpoint = path === undefined ? undefined : await absoluteMountpoint(path)
       const { live, dead } = await findDrives(mountpoint)
-      const remains = await findRemains(dead)
-      if (mountpoint !== undefined && live.length + remains.length === 0) throw noDrive(mountpoint)
+      const known = await findRemains(dead)
+      const isLost = mountpoint !== undefined && live.length + known.length === 0
+      const remains = isLost ? await findOwing(mountpoint) : known
+      if (isLost && remains.length === 0) throw noDrive(mountpoint)
       const all = live.map(({ status }) => status)
       if (json) tellJson(output, all, remains, { one: mountpoint !== undefined })
       else tell(output, all, remains)

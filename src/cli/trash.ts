@@ -14,6 +14,7 @@ import {
   type DrivePlace,
   type PlaceFlags,
 } from './drive-places.ts'
+import { readWords, verbArgument } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
 import type { Output } from './output.ts'
 import { trashOf } from './trash-access.ts'
@@ -31,22 +32,20 @@ export function addTrash(program: Command, context: CommandContext): void {
   program
     .command('trash')
     .description('list, restore or remove for good what was deleted or replaced')
-    .argument('[what]', `${VERBS.join(', ')} (default: list)`)
+    .addArgument(verbArgument(VERBS))
     .argument(
       '[item...]',
-      'names or ids; of several with one name the newest (empty without any: all)',
+      'a mountpoint; names or ids, of several with one name the newest (empty without any: all)',
     )
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--as <name>', 'restore under another name')
     .option('--replace', 'restore in the place of what has the name, which goes to the trash')
     .option('--json', 'print the list as JSON')
-    .action(async (what = 'list', items, flags) => {
-      const verb = VERBS.find((each) => each === what)
-      if (verb === undefined) {
-        throw new DriveError('usage', `"${what}" is none of ${VERBS.join(', ')}.`)
-      }
-      await new TrashCommand(context, flags).run(verb, items)
+    .action(async (what, items, flags) => {
+      const words = what === undefined ? [] : [what, ...items]
+      const { verb, names, places } = readWords(words, VERBS, flags)
+      await new TrashCommand(context, { ...flags, ...places }).run(verb, names)
     })
 }
 
@@ -106,7 +105,11 @@ class TrashCommand {
 
   /** All are found before any is restored: a typing error restores nothing. */
   async #restore(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {
-    if (wanted.length === 0) throw new DriveError('usage', 'Say what to restore: a name or an id.')
+    if (wanted.length === 0) {
+      throw new DriveError('usage', 'Say what to restore: a name or an id.', {
+        hint: 'bagfs trash list has them.',
+      })
+    }
     const { as: name, replace = false } = this.#flags
     if (name !== undefined && wanted.length > 1) {
       throw new DriveError('usage', '--as names one item.')

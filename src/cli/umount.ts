@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
-import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { askToLeave } from '../control/client.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { systemClock } from '../domain/clock.ts'
@@ -37,7 +37,7 @@ export function addUmount(program: Command, { output }: CommandContext): void {
 }
 
 async function umount(output: Output, mountpoint: string, now: boolean): Promise<void> {
-  const registry = new DriveRegistry(findRuntimeDir())
+  const registry = new DriveRegistry(findRegistryDirs())
   const drive = await registry.find(mountpoint)
   const line = createLeavingLine(output)
   const answer =
@@ -56,7 +56,7 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
     mountpoint,
     now && drive !== undefined ? unmountHung : (path) => unmountPath(path, { lazy: now }),
   )
-  await registry.remove(mountpoint)
+  await registry.leave(mountpoint)
   if (!isMounted && answer === 'dead') {
     throw new DriveError('usage', `${mountpoint} has no bagfs drive on it.`)
   }

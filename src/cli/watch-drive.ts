@@ -1,4 +1,4 @@
-import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { askStatus } from '../control/client.ts'
 import { DriveRegistry } from '../control/registry.ts'
 import { DriveError } from '../domain/errors.ts'
@@ -11,7 +11,7 @@ import { trashOf, type TrashAccess } from './trash-access.ts'
 /** What is mounted at the mountpoint of `found`, now and later; between mounts what the last one left on disk. */
 export function watchDrive(found: LiveDrive, log: Logger): WatchedDrive {
   const { mountpoint } = found
-  const registry = new DriveRegistry(findRuntimeDir())
+  const registry = new DriveRegistry(findRegistryDirs())
   let { stateDir } = found
   const live = async (): Promise<LiveDrive | undefined> => {
     const known = await registry.find(mountpoint)

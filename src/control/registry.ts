@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, rm } from 'node:fs/promises'
+import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { fromFileSystem } from '../domain/errors.ts'
-import { ifThere, readJsonIfThere } from '../disk/if-there.ts'
+import { systemClock } from '../domain/clock.ts'
+import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { isThere, readJsonIfThere } from '../disk/if-there.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
+import { makePrivateDirectory } from '../disk/private-dir.ts'
 
 const runningDrive = z.object({
   mountpoint: z.string(),
@@ -17,59 +19,137 @@ const runningDrive = z.object({
 /** Where a running drive answers. */
 export type RunningDrive = z.infer<typeof runningDrive>
 
-/** Running drives by mountpoint, so that a command finds the one it is about: `<dir>/<hash>.json`. */
-export class DriveRegistry {
-  readonly #dir: string
+/** A drive that left is kept in mind, for where its changes and its trash are. */
+const formerDrive = z.object({
+  mountpoint: z.string(),
+  stateDir: z.string(),
+  leftAtMs: z.number(),
+})
+export type FormerDrive = z.infer<typeof formerDrive>
 
-  constructor(dir: string) {
-    this.#dir = dir
+/**
+ * The drives of a user, so that a command finds the one it is about: one that runs by its mountpoint in
+ * `<dir>/<hash>.json`, one that left by its state directory in `<dir>/left-<hash>.json`.
+ */
+export class DriveRegistry {
+  readonly #dirs: readonly string[]
+
+  /** A drive is written into the first that takes it, and found in all. */
+  constructor(dirs: readonly string[]) {
+    this.#dirs = dirs
   }
 
   /** One state directory has one drive: another that is known to have the same one is dead, and its socket is this one's. */
   async add(drive: RunningDrive): Promise<void> {
-    for (const { mountpoint, stateDir } of await this.list()) {
-      if (stateDir !== undefined && stateDir === drive.stateDir) await this.remove(mountpoint)
+    for (const known of await this.list()) {
+      if (known.mountpoint === drive.mountpoint) await this.leave(known.mountpoint)
+      else if (known.stateDir !== undefined && known.stateDir === drive.stateDir) {
+        await this.#remove(fileOfRunning(known.mountpoint))
+      }
     }
-    const path = this.pathOf(drive.mountpoint)
-    try {
-      await mkdir(this.#dir, { recursive: true, mode: 0o700 })
-      await writeFileAtomic(path, JSON.stringify(drive), { durable: false })
-    } catch (error) {
-      throw fromFileSystem(error, `Writing ${path}`)
+    await this.#forgetFormers(drive.stateDir)
+    await this.#write(fileOfRunning(drive.mountpoint), drive)
+  }
+
+  /** What left that state directory, and what left one that was deleted. */
+  async #forgetFormers(inUse: string | undefined): Promise<void> {
+    for (const { stateDir } of await this.listFormer()) {
+      if (stateDir !== inUse && (await isThere(stateDir))) continue
+      await this.#remove(fileOfFormer(stateDir))
     }
   }
 
   /** Undefined when no drive is known there, or its file cannot be read. */
   async find(mountpoint: string): Promise<RunningDrive | undefined> {
-    return this.#read(this.pathOf(mountpoint))
-  }
-
-  async #read(path: string): Promise<RunningDrive | undefined> {
-    return runningDrive.safeParse(await readJsonIfThere(path)).data
+    return (await this.list()).find((drive) => drive.mountpoint === mountpoint)
   }
 
   /** All that are known, by mountpoint; those whose process died may be among them. */
   async list(): Promise<readonly RunningDrive[]> {
-    const found: RunningDrive[] = []
-    for (const name of (await ifThere(readdir(this.#dir))) ?? []) {
-      const drive = name.endsWith('.json') ? await this.#read(join(this.#dir, name)) : undefined
-      if (drive !== undefined) found.push(drive)
+    const all = await this.#read(/^[0-9a-f]+\.json$/, runningDrive)
+    const first = new Map([...all].reverse().map((drive) => [drive.mountpoint, drive]))
+    return [...first.values()].sort((a, b) => (a.mountpoint < b.mountpoint ? -1 : 1))
+  }
+
+  /** Those that left, of a mountpoint or of all; the last one first. */
+  async listFormer(mountpoint?: string): Promise<readonly FormerDrive[]> {
+    const all = await this.#read(/^left-[0-9a-f]+\.json$/, formerDrive)
+    return all
+      .filter((drive) => drive.mountpoint === (mountpoint ?? drive.mountpoint))
+      .sort((a, b) => b.leftAtMs - a.leftAtMs)
+  }
+
+  /** Notes that a drive leaves; one that took over its mountpoint stays. */
+  async leaveOwn({ mountpoint, pid }: Pick<RunningDrive, 'mountpoint' | 'pid'>): Promise<void> {
+    if ((await this.find(mountpoint))?.pid === pid) await this.leave(mountpoint)
+  }
+
+  /** Notes that the drive of a mountpoint is not mounted any more. */
+  async leave(mountpoint: string): Promise<void> {
+    const stateDir = (await this.find(mountpoint))?.stateDir
+    await this.#remove(fileOfRunning(mountpoint))
+    if (stateDir === undefined) return
+    const former: FormerDrive = { mountpoint, stateDir, leftAtMs: systemClock.now() }
+    await this.#write(fileOfFormer(stateDir), former)
+  }
+
+  /** The files that may tell of the drive that runs at a mountpoint. */
+  pathsOf(mountpoint: string): readonly string[] {
+    return this.#dirs.map((dir) => join(dir, fileOfRunning(mountpoint)))
+  }
+
+  async #remove(file: string): Promise<void> {
+    for (const dir of this.#dirs) await rm(join(dir, file), { force: true })
+  }
+
+  async #write(file: string, drive: RunningDrive | FormerDrive): Promise<void> {
+    const failures: unknown[] = []
+    for (const dir of this.#dirs) {
+      const path = join(dir, file)
+      try {
+        await makePrivateDirectory(dir)
+        await writeFileAtomic(path, JSON.stringify(drive), { durable: false })
+        return
+      } catch (error) {
+        failures.push(fromFileSystem(error, `Writing ${path}`))
+      }
     }
-    return found.sort((a, b) => (a.mountpoint < b.mountpoint ? -1 : 1))
+    throw failures[0]
   }
 
-  /** Removes a drive that leaves; one that took over its mountpoint stays. */
-  async removeOwn({ mountpoint, pid }: Pick<RunningDrive, 'mountpoint' | 'pid'>): Promise<void> {
-    if ((await this.find(mountpoint))?.pid === pid) await this.remove(mountpoint)
+  async #read<Drive>(names: RegExp, schema: z.ZodType<Drive>): Promise<readonly Drive[]> {
+    const found: Drive[] = []
+    for (const dir of this.#dirs) {
+      for (const name of await readOwnDirectory(dir)) {
+        if (!names.test(name)) continue
+        const drive = schema.safeParse(await readJsonIfThere(join(dir, name))).data
+        if (drive !== undefined) found.push(drive)
+      }
+    }
+    return found
   }
+}
 
-  async remove(mountpoint: string): Promise<void> {
-    await rm(this.pathOf(mountpoint), { force: true })
-  }
+function fileOfRunning(mountpoint: string): string {
+  return `${hashOf(mountpoint)}.json`
+}
 
-  /** The file that tells of the drive of a mountpoint. */
-  pathOf(mountpoint: string): string {
-    const hash = createHash('sha256').update(mountpoint).digest('hex').slice(0, 16)
-    return join(this.#dir, `${hash}.json`)
+function fileOfFormer(stateDir: string): string {
+  return `left-${hashOf(stateDir)}.json`
+}
+
+function hashOf(path: string): string {
+  return createHash('sha256').update(path).digest('hex').slice(0, 16)
+}
+
+/** Nothing is believed that another user may have written; what this user may not look into is not of this user. */
+async function readOwnDirectory(dir: string): Promise<readonly string[]> {
+  try {
+    const stat = await lstat(dir)
+    const isOwn = stat.uid === 0 || stat.uid === process.getuid?.()
+    return isOwn ? await readdir(dir) : []
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'EACCES'].includes(systemErrorCode(error) ?? '')) return []
+    throw fromFileSystem(error, `Looking into ${dir}`)
   }
 }

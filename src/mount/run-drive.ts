@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { readCrashPoint } from '../config/crash-point.ts'
 import type { MountSettings } from '../config/mount-settings.ts'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { findRuntimeDir } from '../config/runtime-dir.ts'
 import { hasDesktop } from '../config/desktop.ts'
 import { DriveRegistry } from '../control/registry.ts'
@@ -226,10 +227,14 @@ async function openControl(
   const socketPath = inState.length <= LONGEST_SOCKET_PATH ? inState : inRuntime
   const server = await ControlServer.start(deps, { socketPath })
   releases.add('control socket', () => server.close())
-  const registry = new DriveRegistry(runtimeDir)
+  const registry = new DriveRegistry(findRegistryDirs())
   const registered = { ...where, socketPath, pid: process.pid }
   await registry.add(registered)
-  releases.add('registry', () => registry.removeOwn(registered))
+  releases.add('registry', () =>
+    registry.leaveOwn(registered).catch((error: unknown) => {
+      deps.log.warn({ error: String(error) }, 'Commands will not know where this drive was.')
+    }),
+  )
 }
 
 function refuseStopped({ aborted }: AbortSignal): void {

@@ -7,6 +7,7 @@ import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { HANGING_MS } from '../support/mounted-drive.ts'
+import { placesIn } from '../support/places.ts'
 
 const OFTEN = { interval: 2 }
 
@@ -18,7 +19,7 @@ beforeEach(() => {
   runtimeDir = mkdtempSync(join(tmpdir(), 'bagfs-demo-runtime-'))
   demo = spawn(process.execPath, [resolve('dist/main.js'), 'demo'], {
     cwd: dir,
-    env: { ...process.env, XDG_RUNTIME_DIR: runtimeDir },
+    env: { ...process.env, ...placesIn(runtimeDir) },
     stdio: 'ignore',
   })
 })

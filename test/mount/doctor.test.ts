@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, HANGING_MS, type Outcome } from '../support/mounted-drive.ts'
 import { PROGRAM, TOKEN } from '../support/service-process.ts'
+import { placesIn } from '../support/places.ts'
 
 let bench: Bench
 
@@ -40,7 +41,7 @@ describe.runIf(canMount())('bagfs doctor', () => {
     const { exitCode } = await execa(process.execPath, [PROGRAM, ...command.split(' ')], {
       timeout: HANGING_MS,
       reject: false,
-      env: { XDG_RUNTIME_DIR: bench.dir },
+      env: placesIn(bench.dir),
     })
     expect(exitCode).toBe(0)
     expect(await aboutDrive()).toBe('')
@@ -50,7 +51,7 @@ describe.runIf(canMount())('bagfs doctor', () => {
     const drive = await bench.mount()
     drive.signal('SIGKILL')
     await drive.ended()
-    const { stdout } = await bench.bagfs(['doctor'], { env: { XDG_RUNTIME_DIR: bench.stateDir } })
+    const { stdout } = await bench.bagfs(['doctor'], { env: placesIn(bench.stateDir) })
     expect(stdout).toMatch(new RegExp(`^failure +drive +${bench.mountpoint}: a dead mount: `, 'm'))
     expect(stdout).toContain(`bagfs umount --now ${bench.mountpoint}`)
   })

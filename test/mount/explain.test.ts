@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type Outcome } from '../support/mounted-drive.ts'
+import { placesIn } from '../support/places.ts'
 
 describe.runIf(canMount())('a drive that is asked', () => {
   let bench: Bench
@@ -65,7 +66,7 @@ describe.runIf(canMount())('a drive that is asked', () => {
     })
     const path = `${bench.mountpoint}/large`
     const warmUp = spawn(process.execPath, ['dist/main.js', 'warmup', path], {
-      env: { ...process.env, XDG_RUNTIME_DIR: bench.dir },
+      env: { ...process.env, ...placesIn(bench.dir) },
       stdio: 'ignore',
     })
     const { requests } = bench.service.proxy

@@ -9,6 +9,7 @@ import { canMount } from '../support/fuse.ts'
 import { HANGING_MS, MountedDrive, TestService } from '../support/mounted-drive.ts'
 import { PROGRAM } from '../support/service-process.ts'
 import { unpackFolder } from '../support/unpacked.ts'
+import { placesIn } from '../support/places.ts'
 
 /** What is done in a drive and in a plain directory; each may be done again from the start. */
 interface Work {
@@ -78,7 +79,7 @@ class Run {
   }
 
   sync(drive: MountedDrive) {
-    const env = { XDG_RUNTIME_DIR: this.dir }
+    const env = placesIn(this.dir)
     return execa(process.execPath, [PROGRAM, 'sync', drive.path], { env, reject: false })
   }
 

@@ -80,6 +80,30 @@ describe.runIf(canActAsOther())('mount -t bagfs', () => {
     expect(await bench.service.contents()).toEqual({ 'a.txt': 'content\n' })
   })
 
+  it('at boot, with no variables at all, is found by the commands of a session', async () => {
+    mkdirSync(join(bench.dir, 'root'))
+    mkdirSync(join(bench.dir, 'run'), { mode: 0o700 })
+    writeFileSync(join(bench.dir, 'token'), TOKEN, { mode: 0o600 })
+    const session = `env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=${bench.dir}/run ${process.execPath} ${resolve(PROGRAM)}`
+    const outcome = await onMachine(`
+      mount --bind ${bench.dir}/root /root
+      ${session} login work --url ${bench.service.proxy.url} --token-file ${bench.dir}/token
+      env -i PATH=/usr/bin:/bin mount -t bagfs work ${bench.mountpoint} -o min-free=1MB
+      echo content > ${bench.mountpoint}/a.txt
+      ${session} explain ${bench.mountpoint}/a.txt
+      ${session} status ${bench.mountpoint}
+      ${session} logout work || echo logout $?
+      ${session} umount ${bench.mountpoint}
+      ${session} logout work
+    `)
+    expect(outcome.stdout).toContain('State:    stored')
+    expect(outcome.stdout).toContain(`Drive:    ${bench.mountpoint} (`)
+    expect(outcome.stdout).toContain('logout 7')
+    expect(outcome.stderr).toContain(`A drive is mounted at ${bench.mountpoint}.`)
+    expect(outcome.stderr).toContain('Logged out of work.')
+    expect(outcome.code).toBe(0)
+  })
+
   it('says what is wrong in the words of mount, and mounts nothing', async () => {
     await login()
     const outcome = await onMachine(`mount -t bagfs work ${bench.mountpoint} -o cache=5GB`)

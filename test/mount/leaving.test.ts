@@ -20,6 +20,7 @@ import { canActAsOther, canMount } from '../support/fuse.ts'
 import { Bench, HANGING_MS } from '../support/mounted-drive.ts'
 import { asOther, letOthersPass, OTHER_UID, type OtherOutcome } from '../support/other-user.ts'
 import { PROGRAM } from '../support/service-process.ts'
+import { placesIn } from '../support/places.ts'
 
 const UPLOAD = { method: 'POST', path: /upload/ }
 
@@ -185,7 +186,7 @@ describe.runIf(canMount())('bagfs umount', () => {
     const mayPass = holdUploads()
     await drive.sh('echo waited for > file.txt')
     const leaving = execa(process.execPath, [PROGRAM, 'umount', bench.mountpoint], {
-      env: { XDG_RUNTIME_DIR: bench.dir },
+      env: placesIn(bench.dir),
       timeout: HANGING_MS,
     })
     const said: string[] = []
@@ -267,7 +268,7 @@ describe.runIf(canMount())('bagfs umount', () => {
     chownSync(theirs, OTHER_UID, OTHER_UID)
     const umountAsThem = (path: string): Promise<OtherOutcome> =>
       asOther(`${process.execPath} ${resolve(PROGRAM)} umount ${path}`, {
-        env: { XDG_RUNTIME_DIR: theirs },
+        env: placesIn(theirs),
       })
     expect(await umountAsThem(bench.mountpoint)).toEqual({
       code: 3,

@@ -16,6 +16,7 @@ import { execa } from 'execa'
 import ts from 'typescript'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { canActAsOther, canMount } from '../support/fuse.ts'
+import { placesIn } from '../support/places.ts'
 import { Bench, HANGING_MS, type Outcome } from '../support/mounted-drive.ts'
 import { letOthersPass, OTHER_UID } from '../support/other-user.ts'
 import { PackedProgram } from '../support/packed.ts'
@@ -65,7 +66,7 @@ describe('the packed program', () => {
 const variables = (bench: Bench): Readonly<Record<string, string>> => ({
   PATH: `${join(prefix, 'bin')}:${process.env['PATH'] ?? ''}`,
   HOME: bench.dir,
-  XDG_RUNTIME_DIR: bench.dir,
+  ...placesIn(bench.dir),
   BAGFS_URL: bench.service.proxy.url,
   BAGFS_TOKEN: TOKEN,
   BAGFS_MIN_FREE: '1MB',
@@ -271,6 +272,7 @@ describe.runIf(canMount())('the examples of docs/examples, on the packed program
 const GREEDY = `
 import { writeFile } from 'node:fs/promises'
 import { mount } from 'bagfs'
+import { placesIn } from '../support/places.ts'
 const { BAGFS_URL: url, BAGFS_TOKEN: token } = process.env
 const { mountpoint } = await mount({ url, token, mountpoint: process.argv[2], minFree: '1MB' })
 await writeFile(mountpoint + '/a.txt', 'content')

@@ -8,6 +8,7 @@ import { canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 import { NotifySocket } from '../support/notify-socket.ts'
 import { PROGRAM, TOKEN } from '../support/service-process.ts'
+import { placesIn } from '../support/places.ts'
 
 let bench: Bench
 
@@ -33,7 +34,7 @@ describe.runIf(canMount())('a drive that a service manager starts', () => {
       [PROGRAM, 'mount', '--foreground', ...args, '--state-dir', bench.stateDir, bench.mountpoint],
       {
         stdio: 'ignore',
-        env: { ...process.env, NOTIFY_SOCKET: path, XDG_RUNTIME_DIR: bench.dir },
+        env: { ...process.env, NOTIFY_SOCKET: path, ...placesIn(bench.dir) },
       },
     )
     const ready = `READY=1\nSTATUS=Mounted at ${bench.mountpoint}`

@@ -338,6 +338,44 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await bagfs('status')).toEqual({ code: 0, stdout: '', stderr: 'No drive is mounted.' })
   })
 
+  it('finds by the mountpoint what a drive left, also in a state directory that only a flag named', async () => {
+    const drive = await mount('--write-back')
+    await drive.sh('echo old > old.txt')
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+    await drive.sh('rm old.txt')
+    expect(await bagfs('sync')).toMatchObject({ code: 0 })
+    const heal = bench.service.proxy.add({ match: UPLOAD, fault: UNAVAILABLE })
+    await drive.sh('echo one > a.txt')
+    await bagfs('umount', '--now', bench.mountpoint)
+    await drive.ended()
+    const told = await bagfs('status', bench.mountpoint)
+    expect(told.stdout).toContain(`Drive:    ${bench.mountpoint} (not mounted)`)
+    expect(told.stdout).toContain('Outbox:   1 change waits (4 B)')
+    expect(told.stdout).toContain(`mount it again with --state-dir ${bench.stateDir}`)
+    expect(told.code).toBe(1)
+    for (const words of [['list', bench.mountpoint], [bench.mountpoint], [], ['list', 'a.txt']]) {
+      expect((await bagfs('outbox', ...words)).stdout, words.join(' ')).toContain('a.txt  4 B')
+    }
+    for (const words of [['list', bench.mountpoint], [bench.mountpoint], []]) {
+      expect((await bagfs('trash', ...words)).stdout, words.join(' ')).toContain('old.txt  4 B')
+    }
+    expect((await bagfs('cache', 'stats', bench.mountpoint)).stdout).toContain(bench.stateDir)
+    const twice = await bagfs('outbox', bench.mountpoint, '--state-dir', bench.stateDir)
+    expect(twice).toMatchObject({ code: 2 })
+    const other = await bench.mountBy('--state-dir', join(bench.dir, 'new-state'))
+    expect(other.stderr).toContain(`1 change waits in ${bench.stateDir}/`)
+    expect(other.stderr).toContain(`a mount with --state-dir ${bench.stateDir} sends it`)
+    expect(await bagfs('umount', bench.mountpoint)).toMatchObject({ code: 0 })
+    expect((await bagfs('outbox', bench.mountpoint)).code).toBe(0)
+    expect((await bagfs('outbox')).stdout).toContain('a.txt  4 B')
+    heal()
+    const again = await bench.mountBy()
+    expect(again.stderr).not.toContain('waits in')
+    expect(await bagfs('umount', bench.mountpoint)).toMatchObject({ code: 0 })
+    expect(await bench.service.contents()).toEqual({ 'a.txt': 'one\n' })
+    expect((await bagfs('status', bench.mountpoint)).stderr).toContain('No running bagfs drive')
+  })
+
   it('says in sync that there is no such file, and takes one whose delete waits', async () => {
     const drive = await mount('--write-back')
     await drive.sh('echo one > a.txt; mkdir docs; echo one > docs/b.txt')

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { canMount } from '../support/fuse.ts'
 import { Bench, HANGING_MS, OTHER_TOKEN } from '../support/mounted-drive.ts'
 import { PROGRAM } from '../support/service-process.ts'
+import { placesIn } from '../support/places.ts'
 
 const NEW_TOKEN = 'a-new-token-0123456789'
 
@@ -139,7 +140,7 @@ describe.runIf(canMount())('a token in the environment', () => {
       ],
       {
         env: {
-          XDG_RUNTIME_DIR: bench.dir,
+          ...placesIn(bench.dir),
           BAGFS_TOKEN: bench.service.token,
           OPENFILES_API_TOKEN: OTHER_TOKEN,
         },

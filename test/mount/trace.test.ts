@@ -1,13 +1,13 @@
 import { chownSync, mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { DriveRegistry } from '../../src/control/registry.ts'
 import { eventually } from '../support/eventually.ts'
 import { canActAsOther, canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 import { asOther, letOthersPass, OTHER_UID } from '../support/other-user.ts'
 import { PROGRAM } from '../support/service-process.ts'
 import { TraceRun } from '../support/trace-run.ts'
+import { placesIn, registryIn } from '../support/places.ts'
 
 let bench: Bench
 const runs: TraceRun[] = []
@@ -166,7 +166,7 @@ describe.runIf(canMount())('bagfs trace', () => {
     expect(byPid.code).toBe(2)
     expect(byPid.stderr).toContain('does not know which process asks')
     const program = `${process.execPath} ${resolve(PROGRAM)}`
-    const environment = `XDG_RUNTIME_DIR=${bench.dir}`
+    const environment = `XDG_RUNTIME_DIR=${bench.dir} XDG_STATE_HOME=${bench.dir}`
     const itself = await drive.fails(`${environment} ${program} trace > trace.log`)
     expect(itself.code).toBe(2)
     expect(itself.stderr).toContain('cannot be written to the drive that it is of')
@@ -180,11 +180,10 @@ describe.runIf(canMount())('bagfs trace', () => {
     mkdirSync(theirs)
     chownSync(theirs, OTHER_UID, OTHER_UID)
     const asThem = await asOther(`${process.execPath} ${resolve(PROGRAM)} trace ${drive.path}`, {
-      env: { XDG_RUNTIME_DIR: theirs },
+      env: placesIn(theirs),
     })
     expect(asThem.code).toBe(2)
-    const { socketPath } =
-      (await new DriveRegistry(join(bench.dir, 'bagfs')).find(drive.path)) ?? {}
+    const { socketPath } = (await registryIn(bench.dir).find(drive.path)) ?? {}
     const script = `require("net").connect(process.argv[1]).on("error", (error) => console.log(error.code)).on("connect", () => console.log("let in"))`
     const direct = await asOther(`${process.execPath} -e '${script}' '${String(socketPath)}'`)
     expect(direct.said).toBe('EACCES')

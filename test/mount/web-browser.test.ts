@@ -251,10 +251,10 @@ async function beOfAnotherVersion({ dir, mountpoint }: Bench): Promise<() => Pro
   const server = createServer((_, response) => response.end('{"version":2}')).listen(socketPath)
   await once(server, 'listening')
   const runtimeDir = findRuntimeDir({ XDG_RUNTIME_DIR: dir })
-  const registry = new DriveRegistry(runtimeDir)
+  const registry = new DriveRegistry([runtimeDir])
   await registry.add({ mountpoint, socketPath, pid: process.pid })
   return async () => {
-    await registry.remove(mountpoint)
+    await registry.leave(mountpoint)
     server.close()
     server.closeAllConnections()
   }

@@ -33,7 +33,7 @@ const SETTINGS = [
 ]
 const SAVED = '.goutputstream-AB12CD'
 /** Knows the drive that it is run in. */
-const BAGFS = `XDG_RUNTIME_DIR="$(dirname "$PWD")" ${process.execPath} ${resolve(PROGRAM)}`
+const BAGFS = `XDG_RUNTIME_DIR="$(dirname "$PWD")" XDG_STATE_HOME="$(dirname "$PWD")" ${process.execPath} ${resolve(PROGRAM)}`
 
 export const OPERATIONS: readonly Operation[] = [
   {

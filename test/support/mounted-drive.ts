@@ -15,6 +15,7 @@ import {
 } from '../../src/local-service/server.ts'
 import { eventually } from './eventually.ts'
 import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
+import { placesIn } from './places.ts'
 import { mountSmallDisk, unmountSmallDisk } from './small-disk.ts'
 import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
 
@@ -202,7 +203,7 @@ export class MountedDrive {
       ],
       {
         stdio: ['ignore', 'pipe', 'pipe'],
-        env: { ...process.env, XDG_RUNTIME_DIR: dirname(dirs.mountpoint), ...env },
+        env: { ...process.env, ...placesIn(dirname(dirs.mountpoint)), ...env },
       },
     )
     const log: string[] = []
@@ -448,7 +449,7 @@ export class Bench {
       timeout: HANGING_MS,
       killSignal: 'SIGKILL',
       reject: false,
-      env: { XDG_RUNTIME_DIR: this.dir, XDG_STATE_HOME: this.dir, ...options.env },
+      env: { ...placesIn(this.dir), ...options.env },
     })
     if (result.timedOut) throw new Error(`This did not end: bagfs ${args.join(' ')}`)
     return { code: result.exitCode, stdout: result.stdout, stderr: result.stderr }
@@ -473,7 +474,7 @@ export class Bench {
   start(args: readonly string[], env: Readonly<Record<string, string>> = {}): ChildProcess {
     return spawn(process.execPath, [PROGRAM, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, XDG_RUNTIME_DIR: this.dir, XDG_STATE_HOME: this.dir, ...env },
+      env: { ...process.env, ...placesIn(this.dir), ...env },
     })
   }
 

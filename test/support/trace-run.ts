@@ -4,6 +4,7 @@ import { openSync, closeSync } from 'node:fs'
 import { expect } from 'vitest'
 import { eventually } from './eventually.ts'
 import { PROGRAM } from './service-process.ts'
+import { placesIn } from './places.ts'
 
 /** An operation as `bagfs trace --json` prints it, or how many are not shown. */
 export interface TraceLine {
@@ -37,7 +38,7 @@ export class TraceRun {
     const out = into === undefined ? 'pipe' : openSync(into, 'w')
     const child = spawn(process.execPath, [PROGRAM, 'trace', ...args], {
       stdio: ['ignore', out, 'pipe'],
-      env: { ...process.env, XDG_RUNTIME_DIR: runtimeDir },
+      env: { ...process.env, ...placesIn(runtimeDir) },
     })
     if (typeof out === 'number') closeSync(out)
     const run = new TraceRun(child)

@@ -1,4 +1,4 @@
-import { findRuntimeDir } from '../../config/runtime-dir.ts'
+import { findRegistryDirs } from '../../config/registry-dirs.ts'
 import type { DriveStatus } from '../../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../../control/registry.ts'
 import { listMounts } from '../../disk/find-mount.ts'
@@ -19,7 +19,7 @@ export interface DriveChecks {
 
 /** The drives of this user: those that run, and what is left of those that were killed. */
 export async function checkDrives(): Promise<DriveChecks> {
-  const registry = new DriveRegistry(findRuntimeDir())
+  const registry = new DriveRegistry(findRegistryDirs())
   const known = await registry.list()
   const statuses: DriveStatus[] = []
   const ofKnown = known.map((drive) =>
@@ -51,7 +51,7 @@ async function describeGone(registry: DriveRegistry, drive: RunningDrive): Promi
     return {
       state: 'warning',
       says: 'its process was killed and has left its socket; nothing of it waits.',
-      mend: `rm -f ${registry.pathOf(mountpoint)} ${drive.socketPath}`,
+      mend: `rm -f ${[...registry.pathsOf(mountpoint), drive.socketPath].join(' ')}`,
     }
   }
   const waits = isOwing(remains) ? ', and changes wait in it' : ''
@@ -76,7 +76,8 @@ async function strayMounts(known: readonly RunningDrive[]): Promise<readonly str
 
 async function describeStray(mountpoint: string): Promise<Finding> {
   const probe = await probePath(mountpoint, PROBE_TIMEOUT_MS)
-  if (probe.is === 'directory') return 'it works; it was mounted with another XDG_RUNTIME_DIR'
+  if (probe.is === 'directory')
+    return 'it works; it was mounted with another HOME or XDG_STATE_HOME'
   return {
     state: 'failure',
     says:

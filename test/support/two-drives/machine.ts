@@ -1,14 +1,13 @@
 import { join } from 'node:path'
-import { findRuntimeDir } from '../../../src/config/runtime-dir.ts'
 import { askStatus, askToRestore, askToSync, askTrash } from '../../../src/control/client.ts'
 import type { DriveStatus } from '../../../src/control/protocol.ts'
-import { DriveRegistry } from '../../../src/control/registry.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../fault-proxy.ts'
 import { MountedDrive } from '../mounted-drive.ts'
 import { TOKEN } from '../service-process.ts'
 import type { Who } from './history.ts'
 import type { Holder } from './holder.ts'
 import type { Witness } from './witness.ts'
+import { registryIn } from '../places.ts'
 
 /** What a program of a machine holds open, for a drive that is to leave. */
 export interface LetGo {
@@ -226,8 +225,7 @@ export class Machine {
   async #socketPath(): Promise<string> {
     const { dir } = this.#settings
     const mountpoint = join(dir, 'drive')
-    const registry = new DriveRegistry(findRuntimeDir({ XDG_RUNTIME_DIR: dir }))
-    const found = await registry.find(mountpoint)
+    const found = await registryIn(dir).find(mountpoint)
     if (found === undefined) throw new Error(`No drive is known at ${mountpoint}.`)
     return found.socketPath
   }

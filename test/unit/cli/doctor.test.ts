@@ -214,7 +214,7 @@ describe('bagfs doctor', () => {
   test('tells of the socket of a drive that was killed, until the command is run that mends it', async () => {
     const socketPath = join(home, 'run/bagfs/1.sock')
     const drive = { mountpoint: '/no/such/drive', socketPath, pid: 1 }
-    await new DriveRegistry(join(home, 'run/bagfs')).add(drive)
+    await new DriveRegistry([join(home, 'run/bagfs')]).add(drive)
     await writeFile(socketPath, '')
     const check = (await doctor()).of('drive')
     expect(check).toMatchObject({

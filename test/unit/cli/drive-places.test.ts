@@ -61,7 +61,7 @@ test('a path in no drive, or in one whose process has ended, is told with what t
     })
     const mountpoint = join(directory, 'dead')
     const socketPath = join(directory, 'dead.sock')
-    await new DriveRegistry(join(directory, 'bagfs')).add({ mountpoint, socketPath, pid: 1 })
+    await new DriveRegistry([join(directory, 'bagfs')]).add({ mountpoint, socketPath, pid: 1 })
     // Nothing below its mountpoint is looked at: that would fail, or hang.
     await expect(findDriveOf(join(mountpoint, 'docs/a.txt'))).rejects.toMatchObject({
       message: `The process of the drive at ${mountpoint} has ended.`,
@@ -77,8 +77,9 @@ test('what a drive that was killed has left is looked at, wherever its state dir
   vi.stubEnv('XDG_STATE_HOME', join(directory, 'state'))
   try {
     const stateDir = join(directory, 'elsewhere', 'account')
+    await mkdir(stateDir, { recursive: true })
     const dead = { mountpoint: join(directory, 'dead'), socketPath: join(directory, 'dead.sock') }
-    await new DriveRegistry(join(directory, 'bagfs')).add({ ...dead, stateDir, pid: 1 })
+    await new DriveRegistry([join(directory, 'bagfs')]).add({ ...dead, stateDir, pid: 1 })
     const environment = readEnvironment({})
     expect(await findPlaces(environment, {})).toEqual([{ kind: 'idle', stateDir }])
     await mkdir(join(directory, 'other'))
@@ -101,7 +102,7 @@ async function listen(
     if (text !== undefined) response.end(text)
   })
   await new Promise<void>((resolve) => server.listen(socketPath, resolve))
-  await new DriveRegistry(join(directory, 'bagfs')).add({
+  await new DriveRegistry([join(directory, 'bagfs')]).add({
     mountpoint,
     socketPath,
     pid: process.pid,
