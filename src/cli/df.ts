@@ -1,6 +1,7 @@
 import type { Command } from '@commander-js/extra-typings'
 import { formatSize } from '../config/sizes.ts'
 import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
+import { usedShare } from '../mount/space-words.ts'
 import type { CommandContext } from './context.ts'
 
 export function addDf(program: Command, context: CommandContext): void {
@@ -21,14 +22,8 @@ export function addDf(program: Command, context: CommandContext): void {
         }
         context.output.line(`account   ${uid}`)
         context.output.line(`capacity  ${formatSize(capacity)}`)
-        context.output.line(`used      ${formatSize(used)} (${shareOf(used, capacity)})`)
+        context.output.line(`used      ${formatSize(used)} (${usedShare(used, capacity)})`)
         context.output.line(`left      ${formatSize(spaceLeft)}`)
       }),
     )
-}
-
-/** A little of much is not told as a whole percent of it. */
-function shareOf(used: number, capacity: number): string {
-  const percent = capacity > 0 ? (used / capacity) * 100 : 100
-  return percent > 0 && percent < 1 ? 'under 1 %' : `${Math.ceil(percent)} %`
 }

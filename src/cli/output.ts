@@ -4,7 +4,7 @@ import { systemErrorCode } from '../domain/errors.ts'
 import { toPrintable, toPrintableJson } from '../domain/printable.ts'
 
 export interface OutputStreams {
-  readonly stdout: Writable
+  readonly stdout: Writable & { readonly isTTY?: boolean }
   readonly stderr: Writable & { readonly isTTY?: boolean }
 }
 
@@ -72,6 +72,11 @@ export class Output {
   /** The terminal that progress may be drawn on, if there is one. */
   get terminal(): Writable | undefined {
     return this.#streams.stderr.isTTY === true ? this.#streams.stderr : undefined
+  }
+
+  /** True when the result goes to a terminal, where it can be drawn anew. */
+  get isOnTerminal(): boolean {
+    return this.#streams.stdout.isTTY === true
   }
 
   #onStdoutError(error: Error): void {

@@ -5,7 +5,9 @@ import type { CommandContext } from './context.ts'
 import { describeDead, findOwing, findRemains, type DeadDrive } from './dead-drives.ts'
 import { absoluteMountpoint, findDrives, noDrive } from './drive-places.ts'
 import type { Output } from './output.ts'
-import { describeStatus } from '../mount/status-words.ts'
+import { lookForSpeeds, showAgain, StatusTexts } from './watch-status.ts'
+
+const NONE = 'No drive is mounted.'
 
 /** Adds `bagfs status`. */
 export function addStatus(program: Command, context: CommandContext): void {
@@ -20,7 +22,10 @@ export function addStatus(program: Command, context: CommandContext): void {
         'json',
       ),
     )
-    .action(async (path, { json = false, web }) => {
+    .addOption(
+      new Option('--watch', 'show it anew each second, until Ctrl-C').conflicts(['json', 'web']),
+    )
+    .action(async (path, { json = false, web, watch }) => {
       if (web === true) {
         // Loaded here: what serves a page takes longer to load than the status to tell.
         const { showStatusPage } = await import('./status-page.ts')
@@ -28,33 +33,57 @@ export function addStatus(program: Command, context: CommandContext): void {
         return
       }
       const mountpoint = path === undefined ? undefined : await absoluteMountpoint(path)
-      const { live, dead } = await findDrives(mountpoint)
-      const known = await findRemains(dead)
-      const isLost = mountpoint !== undefined && live.length + known.length === 0
-      const remains = isLost ? await findOwing(mountpoint) : known
-      if (isLost && remains.length === 0) throw noDrive(mountpoint)
-      const all = live.map(({ status }) => status)
-      if (json) tellJson(output, all, remains, { one: mountpoint !== undefined })
-      else tell(output, all, remains)
-      if (remains.length > 0 || all.some(hasFailed)) process.exitCode = 1
+      const texts = new StatusTexts()
+      if (watch === true) {
+        await showAgain(output, async () => {
+          const seen = await lookAt(mountpoint)
+          texts.note(seen.all)
+          return inWords(seen, texts) ?? NONE
+        })
+        return
+      }
+      const look = (): Promise<Seen> => lookAt(mountpoint)
+      const seen = json ? await look() : await lookForSpeeds(look, texts)
+      if (json) tellJson(output, seen, { one: mountpoint !== undefined })
+      else tell(output, inWords(seen, texts))
+      if (seen.remains.length > 0 || seen.all.some(hasFailed)) process.exitCode = 1
     })
 }
 
-function tell(output: Output, all: readonly DriveStatus[], remains: readonly DeadDrive[]): void {
+/** Drives as they are. */
+interface Seen {
+  readonly all: readonly DriveStatus[]
+  readonly remains: readonly DeadDrive[]
+}
+
+async function lookAt(mountpoint: string | undefined): Promise<Seen> {
+  const { live, dead } = await findDrives(mountpoint)
+  const known = await findRemains(dead)
+  const isLost = mountpoint !== undefined && live.length + known.length === 0
+  const remains = isLost ? await findOwing(mountpoint) : known
+  if (isLost && remains.length === 0) throw noDrive(mountpoint)
+  return { all: live.map(({ status }) => status), remains }
+}
+
+/** Undefined where there is nothing to tell of. */
+function inWords({ all, remains }: Seen, texts: StatusTexts): string | undefined {
   const now = systemClock.now()
-  const texts = [
-    ...all.map((status) => describeStatus(status, now).trimEnd()),
+  const told = [
+    ...all.map((status) => texts.of(status)),
     ...remains.map((drive) => describeDead(drive, now)),
   ]
-  if (texts.length === 0) output.note('No drive is mounted.')
-  else for (const line of texts.join('\n\n').split('\n')) output.line(line)
+  return told.length === 0 ? undefined : told.join('\n\n')
+}
+
+function tell(output: Output, text: string | undefined): void {
+  if (text === undefined) output.note(NONE)
+  else for (const line of text.split('\n')) output.line(line)
 }
 
 /** Drives that do not answer have no status: of these it is said only that there are some. */
 function tellJson(
   output: Output,
-  all: readonly DriveStatus[],
-  remains: readonly DeadDrive[],
+  { all, remains }: Seen,
   { one }: { readonly one: boolean },
 ): void {
   const [first] = all

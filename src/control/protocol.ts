@@ -147,6 +147,11 @@ export const driveStatus = z.object({
   space: optional(z.object({ capacity: z.number(), free: z.number() })),
   /** Bytes that went to and came from the service since it was mounted; an earlier version does not tell. */
   traffic: optional(z.object({ sentBytes: z.number(), receivedBytes: z.number() })),
+  /**
+   * Of late, in ms: the mean time of a short request to the service, and of an operation that this machine answers by
+   * itself. Missing before the first, and from a drive of an earlier version.
+   */
+  pace: optional(z.object({ serviceMs: optional(z.number()), driveMs: optional(z.number()) })),
   /** What is pinned, in the order in which it was. A drive of an earlier version does not tell. */
   pins: optional(z.array(pin)),
   /** Directories of changes that could not be read and were set aside; older drives do not tell. */

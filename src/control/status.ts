@@ -25,6 +25,7 @@ export interface StatusDeps {
   readonly trash: () => TrashReport
   readonly space: () => SpaceReport | undefined
   readonly traffic: () => NonNullable<DriveStatus['traffic']>
+  readonly pace: () => NonNullable<DriveStatus['pace']>
   readonly pins: () => readonly PinReport[]
   readonly passthrough: () => NonNullable<DriveStatus['passthrough']>
   /** A name in the listing for a bag, if it has one. */
@@ -65,6 +66,7 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     trash: { ...deps.trash() },
     ...(space === undefined ? {} : { space }),
     traffic: deps.traffic(),
+    pace: deps.pace(),
     pins: [...deps.pins()],
     damaged: [...deps.outbox.damaged()],
     room: deps.roomHolders().map(({ name, bytes }) => ({ name, bytes })),

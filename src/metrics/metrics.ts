@@ -4,7 +4,18 @@ import { isOwed } from '../control/status.ts'
 import type { DriveErrorCode } from '../domain/errors.ts'
 import type { OperationWatch } from '../kernel/operation-watch.ts'
 import type { Endpoint, WireMeter } from '../service/wire-meter.ts'
+import { MeanTime } from './mean-time.ts'
 import { makeMetrics, type MadeMetrics } from './table.ts'
+
+/** Those that move no content; the time of an upload tells nothing of who is slow. */
+const SHORT_REQUESTS: ReadonlySet<Endpoint> = new Set(['account', 'delete', 'import', 'list'])
+/** Those that wait neither for content nor for the service to have stored it. */
+const LOCAL_OPERATIONS: ReadonlySet<string> = new Set([
+  'getattr',
+  'readdir',
+  'readdirplus',
+  'write',
+])
 
 /**
  * The figures of one drive. What passes by is counted as it passes; what there is, is looked up in the drive's
@@ -15,6 +26,8 @@ export class Metrics implements OperationWatch, WireMeter {
   readonly #made: MadeMetrics = makeMetrics(this.#registry)
   #sentBytes = 0
   #receivedBytes = 0
+  readonly #serviceTime = new MeanTime()
+  readonly #driveTime = new MeanTime()
 
   get contentType(): string {
     return this.#registry.contentType
@@ -22,12 +35,22 @@ export class Metrics implements OperationWatch, WireMeter {
 
   ended(operation: string, tookMs: number, error: string | undefined): void {
     this.#made.bagfs_operation_duration_seconds.observe({ operation }, tookMs / 1000)
+    if (LOCAL_OPERATIONS.has(operation)) this.#driveTime.note(tookMs)
     if (error !== undefined) this.#made.bagfs_operation_errors_total.inc({ operation, error })
   }
 
   /** Bytes of all requests and answers, for the drive's status. */
   traffic(): NonNullable<DriveStatus['traffic']> {
     return { sentBytes: this.#sentBytes, receivedBytes: this.#receivedBytes }
+  }
+
+  /** How long the service and this machine take of late, for the drive's status. */
+  pace(): NonNullable<DriveStatus['pace']> {
+    const [serviceMs, driveMs] = [this.#serviceTime.ms, this.#driveTime.ms]
+    return {
+      ...(serviceMs === undefined ? {} : { serviceMs }),
+      ...(driveMs === undefined ? {} : { driveMs }),
+    }
   }
 
   sent(endpoint: Endpoint, bytes: number): void {
@@ -43,6 +66,7 @@ export class Metrics implements OperationWatch, WireMeter {
   answered(endpoint: Endpoint, status: string, tookMs: number): void {
     this.#made.bagfs_service_requests_total.inc({ endpoint, status })
     this.#made.bagfs_service_request_duration_seconds.observe({ endpoint }, tookMs / 1000)
+    if (SHORT_REQUESTS.has(endpoint)) this.#serviceTime.note(tookMs)
   }
 
   failed(endpoint: Endpoint, code: DriveErrorCode): void {

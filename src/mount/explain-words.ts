@@ -4,7 +4,8 @@ import { describeConflict } from '../drive/root/conflicts.ts'
 import { describeLeftOut } from '../drive/folders/left-out.ts'
 import { shortIdOf } from '../trash/item.ts'
 import { describePinState } from './pin-words.ts'
-import { describeRefused, formatTime } from './status-words.ts'
+import { formatTime } from './format-time.ts'
+import { describeRefused } from './status-words.ts'
 
 /** Where an explained path is, and when it is told of. */
 export interface Telling {

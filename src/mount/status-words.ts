@@ -4,21 +4,37 @@ import { isOwed } from '../control/status.ts'
 import { withAside } from '../domain/sentences.ts'
 import { describeConflict } from '../drive/root/conflicts.ts'
 import { describeLeftOut } from '../drive/folders/left-out.ts'
+import { transfersOf, type Transfer, type TransferSpeeds } from '../control/transfer-speeds.ts'
+import { formatTime } from './format-time.ts'
 import { describePins } from './pin-words.ts'
+import { describeHits, describeSpace } from './space-words.ts'
+import { describeTransfer } from './transfer-words.ts'
 import type { RefusedChanges } from '../drive/space/room.ts'
 
 /** The status of a drive for people: what `bagfs status` prints and `.bagfs/status` holds. */
-export function describeStatus(status: DriveStatus, nowMs: number): string {
+export function describeStatus(
+  status: DriveStatus,
+  nowMs: number,
+  speeds?: TransferSpeeds,
+): string {
+  const transfers = transfersOf(status)
+  const inWords = (way: Transfer['direction']): readonly string[] =>
+    transfers
+      .filter(({ direction }) => direction === way)
+      .map((transfer) => describeTransfer(transfer, speeds))
   const lines = [
     `Drive:    ${status.mountpoint} (${MODES[status.mode]})`,
     `Service:  ${status.service}, account ${status.account}`,
+    ...(status.space === undefined ? [] : [`Account:  ${describeSpace(status.space)}`]),
     ...(status.bridge === undefined ? [] : [`Bridge:   ${status.bridge}`]),
     ...(status.passthrough === undefined
       ? []
       : [`Reading:  ${describePassthrough(status.passthrough)}`]),
     `Listing:  ${describeListing(status.listing, nowMs)}`,
-    `Cache:    ${describeCache(status.cache)}`,
-    ...status.downloads.map((download) => `Download: ${describeDownload(download)}`),
+    `Cache:    ${[describeCache(status.cache), describeHits(status.cache) ?? []].flat().join(', ')}`,
+    ...describeSlow(status.pace ?? {}).map((words) => `Slow:     ${words}`),
+    ...inWords('up').map((words) => `Upload:   ${words}`),
+    ...inWords('down').map((words) => `Download: ${words}`),
     ...describePins(status.pins ?? [], status.cache.maxBytes),
     ...(status.trash === undefined ? [] : [`Trash:    ${describeTrash(status.trash)}`]),
     `Outbox:   ${summariseOutbox(status.outbox)}`,
@@ -36,6 +52,28 @@ export const MODES: Readonly<Record<DriveStatus['mode'], string>> = {
   through: 'closing a file waits for the service',
   back: 'closing a file waits for the local disk; uploads follow',
   'read-only': 'read-only',
+}
+
+/** From here on a person notices it. */
+const SLOW_SERVICE_MS = 1_000
+const SLOW_DRIVE_MS = 100
+
+/** What keeps programs waiting, if anything does: `the service, or the way to it: 3.0 s a request of late` */
+export function describeSlow({
+  serviceMs = 0,
+  driveMs = 0,
+}: NonNullable<DriveStatus['pace']>): readonly string[] {
+  const service = `the service, or the way to it: ${inSeconds(serviceMs)} a request of late`
+  const drive = `this machine, or its disk: ${inSeconds(driveMs)} an operation of late`
+  return [
+    ...(serviceMs >= SLOW_SERVICE_MS ? [service] : []),
+    ...(driveMs >= SLOW_DRIVE_MS ? [drive] : []),
+  ]
+}
+
+/** `0.3 s` */
+function inSeconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`
 }
 
 /** `by the drive; no passthrough: only root may have it` */
@@ -85,12 +123,6 @@ export function describeHolder({ name, bytes }: DriveStatus['room'][number]): st
   return `${what} holds ${formatSize(bytes)} of the account until it is closed and stored`
 }
 
-function describeDownload(download: DriveStatus['downloads'][number]): string {
-  const { bagId, name, receivedBytes, totalBytes } = download
-  const of = totalBytes === undefined ? '' : ` of ${formatSize(totalBytes)}`
-  return `${name ?? bagId}, ${formatSize(receivedBytes)}${of}`
-}
-
 /** `2 changes wait (14 MB), 1 failed and waits for you (bagfs outbox).`; `where` is what helps with those. */
 export function summariseOutbox(items: readonly WireItem[], where = ' (bagfs outbox)'): string {
   const owed = items.filter(isOwed)
@@ -137,14 +169,4 @@ export function describeChange(
       ? ''
       : `, next in ${formatTime(nextTryAtMs - nowMs)}`
   return { what, state: `${state}${tries}${next}` }
-}
-
-/** A span of time in its largest fitting unit: `3 s`, `5 min`, `2 h`, `4 days`. */
-export function formatTime(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1000))
-  if (seconds < 90) return `${seconds} s`
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`
-  return seconds < 172_800
-    ? `${Math.round(seconds / 3600)} h`
-    : `${Math.round(seconds / 86_400)} days`
 }

@@ -31,7 +31,7 @@ export interface VirtualDirectoriesDeps {
   readonly facts: FactsStore
   readonly clock: Clock
   readonly trash: Trash
-  readonly metrics: Pick<Metrics, 'traffic'>
+  readonly metrics: Pick<Metrics, 'traffic' | 'pace'>
   readonly passthrough: () => PassthroughState
 }
 
@@ -59,6 +59,7 @@ export function attachVirtualDirectories(
         trash: () => drive.trash.report(),
         space: () => drive.space.lastReport(),
         traffic: () => metrics.traffic(),
+        pace: () => metrics.pace(),
         pins: () => drive.pins.report(),
         passthrough: () => inWire(deps.passthrough()),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,

@@ -1,12 +1,7 @@
 import { formatSize } from '../config/sizes.ts'
 import type { DriveStatus, WireItem, WireTrashItem } from '../control/protocol.ts'
 import { isOwed } from '../control/status.ts'
-import {
-  transfersOf,
-  type Pace,
-  type Transfer,
-  type TransferSpeeds,
-} from '../control/transfer-speeds.ts'
+import { transfersOf, type Transfer, type TransferSpeeds } from '../control/transfer-speeds.ts'
 import { toPrintable } from '../domain/printable.ts'
 import { describeLeftOut } from '../drive/folders/left-out.ts'
 import { describeConflict } from '../drive/root/conflicts.ts'
@@ -18,10 +13,12 @@ import {
   describeListing,
   describeRefused,
   describeTrash,
-  formatTime,
   MODES,
   summariseOutbox,
 } from '../mount/status-words.ts'
+import { formatTime } from '../mount/format-time.ts'
+import { describeHits } from '../mount/space-words.ts'
+import { describePace, describeProgress, describeSpeed } from '../mount/transfer-words.ts'
 import { percentOf } from '../outbox/words.ts'
 import { HISTORY_MS, type TrafficHistory } from './traffic-history.ts'
 import type {
@@ -110,8 +107,7 @@ function noticesOf(status: DriveStatus): readonly string[] {
 
 function transferRow(transfer: Transfer, speeds: TransferSpeeds): TransferRow {
   const { key, name, direction, bytes, totalBytes } = transfer
-  const of = totalBytes === undefined ? '' : ` of ${formatSize(totalBytes)}`
-  const parts = [`${formatSize(bytes)}${of}`, ...paceWords(transfer, speeds.of(transfer))]
+  const parts = [describeProgress(transfer), ...describePace(transfer, speeds.of(transfer))]
   const sent = totalBytes === undefined ? undefined : { sentBytes: bytes, totalBytes }
   return {
     key,
@@ -122,35 +118,21 @@ function transferRow(transfer: Transfer, speeds: TransferSpeeds): TransferRow {
   }
 }
 
-function paceWords({ bytes, totalBytes }: Transfer, pace: Pace | undefined): readonly string[] {
-  if (totalBytes !== undefined && bytes >= totalBytes) return ['waits for the answer']
-  if (pace === undefined) return []
-  const { bytesPerSecond, secondsLeft } = pace
-  if (bytesPerSecond <= 0) return ['stands still']
-  const left = secondsLeft === undefined ? [] : [`${formatTime(1000 * secondsLeft)} left`]
-  return [speedWords(bytesPerSecond), ...left]
-}
-
-/** `3.1 MB/s` */
-function speedWords(bytesPerSecond: number): string {
-  return `${formatSize(bytesPerSecond)}/s`
-}
-
 function speedOf(history: TrafficHistory, nowMs: number): SpeedView {
   const steps = history.steps()
   const peak = Math.max(0, ...steps.flatMap(({ up, down }) => [up, down]))
   const scale = niceAbove(peak)
   const now = history.now(nowMs)
-  const [upText, downText] = [speedWords(now.up), speedWords(now.down)]
+  const [upText, downText] = [describeSpeed(now.up), describeSpeed(now.down)]
   const ago = ({ atMs }: { readonly atMs: number }): number => Math.round((nowMs - atMs) / 100) / 10
   return {
     spanS: HISTORY_MS / 1000,
     points: steps.map((step) => [ago(step), Math.round(step.up), Math.round(step.down)] as const),
     scale,
-    scaleText: speedWords(scale),
+    scaleText: describeSpeed(scale),
     upText,
     downText,
-    summary: `Now ${upText} up and ${downText} down. The most in the last ${formatTime(HISTORY_MS)} was ${speedWords(peak)}.`,
+    summary: `Now ${upText} up and ${downText} down. The most in the last ${formatTime(HISTORY_MS)} was ${describeSpeed(peak)}.`,
   }
 }
 
@@ -202,10 +184,8 @@ function trashRow(
 }
 
 function metersOf({ space, cache }: DriveStatus): readonly MeterRow[] {
-  const answered = (cache.hits ?? 0) + (cache.misses ?? 0)
-  const hits =
-    answered === 0 ? '' : ` · answers ${wholePercent(cache.hits ?? 0, answered)} of reads`
-  const meters = [meter('Cache', cache.bytes, cache.maxBytes, describeCache(cache) + hits)]
+  const words = [describeCache(cache), describeHits(cache) ?? []].flat().join(' · ')
+  const meters = [meter('Cache', cache.bytes, cache.maxBytes, words)]
   if (space === undefined) return meters
   const { capacity, free } = space
   const used = Math.max(0, capacity - free)
@@ -224,10 +204,6 @@ function isFull(used: number, most: number): boolean {
 
 function shareOf(used: number, most: number): number {
   return most <= 0 ? 1 : Math.min(1, used / most)
-}
-
-function wholePercent(part: number, whole: number): string {
-  return `${Math.floor((100 * part) / whole)} %`
 }
 
 function factsOf(status: DriveStatus, nowMs: number): PageView['facts'] {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -104,6 +105,28 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     const busy = await bagfs('outbox', 'discard', 'big.bin', '--yes')
     expect(busy.code).toBe(7)
     expect(busy.stderr).toContain('big.bin is being sent right now.')
+  })
+
+  it('shows with --watch how fast content comes, anew each second until Ctrl-C', async () => {
+    await bench.service.upload('big.bin', randomBytes(12_000_000))
+    const drive = await mount('--timeout', '60s')
+    const match = { path: /download/ }
+    bench.service.proxy.add({ match, fault: { bytesPerSecond: 500_000 } })
+    const reading = drive.sh('cat big.bin | wc -c')
+    const watching = bench.start(['status', '--watch', bench.mountpoint])
+    const shown: string[] = []
+    watching.stdout?.on('data', (chunk: Buffer) => shown.push(chunk.toString()))
+    const line = /^Download: big\.bin, [\d.]+ [kM]?B of 12 MB, [\d.]+ [kM]B\/s, \d+ s left$/m
+    await expect.poll(() => shown.join('')).toMatch(line)
+    const all = shown.join('')
+    expect(all.match(/^Drive: /gm)?.length).toBeGreaterThan(1)
+    expect(all).toMatch(/^Account: {2}\[#-+\] \d+ % used: /m)
+    expect((await bagfs('status', bench.mountpoint)).stdout).toMatch(line)
+    const ended = once(watching, 'exit')
+    watching.kill('SIGINT')
+    expect((await ended)[0]).toBe(0)
+    bench.service.proxy.clear()
+    expect(await reading).toBe('12000000\n')
   })
 
   it('tells of a refused upload in the same words everywhere, and what can be done', async () => {

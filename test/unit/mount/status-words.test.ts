@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { describeItem, describeStatus } from '../../../src/mount/status-words.ts'
+import { transfersOf, TransferSpeeds } from '../../../src/control/transfer-speeds.ts'
 import type { DriveStatus, WireItem } from '../../../src/control/protocol.ts'
 
 const NOW = 1_000_000_000
@@ -84,6 +85,54 @@ describe('the status in words', () => {
     ]
     const text = describeStatus(statusWith({ downloads }), NOW)
     expect(text).toContain('Download: b1, 10 B\nDownload: movie.mkv, 2.0 MB of 1.0 GB\n')
+  })
+
+  it('shows the account as a bar, in which a little shows and what is left, too', () => {
+    const barOf = (capacity: number, free: number): string | undefined =>
+      /^Account: {2}(.*)$/m.exec(
+        describeStatus(statusWith({ space: { capacity, free } }), NOW),
+      )?.[1]
+    expect(barOf(1e9, 1e9)).toBe(`[${'-'.repeat(20)}] 0 % used: 0 B of 1.0 GB, 1.0 GB left`)
+    expect(barOf(20e9, 20e9 - 13_000)).toContain(
+      `[#${'-'.repeat(19)}] under 1 % used: 13 kB of 20 GB`,
+    )
+    expect(barOf(1e9, 5e8)).toContain(`[${'#'.repeat(10)}${'-'.repeat(10)}] 50 % used`)
+    expect(barOf(1e9, 1e6)).toContain(`[${'#'.repeat(19)}-] 100 % used`)
+    expect(barOf(1e9, -5)).toContain(`[${'#'.repeat(20)}] `)
+  })
+
+  it('tells how many reads the cache answers', () => {
+    const cache = { bytes: 1_500_000, maxBytes: 10e9, bags: 1, hits: 82, misses: 17 }
+    const text = describeStatus(statusWith({ cache }), NOW)
+    expect(text).toContain('Cache:    1.5 MB of 10 GB, 1 bag, answers 82 % of reads\n')
+  })
+
+  it('says what is slow, when something is', () => {
+    const slowLines = (pace: DriveStatus['pace']): readonly string[] =>
+      describeStatus(statusWith({ pace: pace ?? {} }), NOW).match(/^Slow: +.*$/gm) ?? []
+    expect(slowLines({})).toEqual([])
+    expect(slowLines({ serviceMs: 999, driveMs: 99 })).toEqual([])
+    expect(slowLines({ serviceMs: 3_210, driveMs: 5 })).toEqual([
+      'Slow:     the service, or the way to it: 3.2 s a request of late',
+    ])
+    expect(slowLines({ serviceMs: 10, driveMs: 250 })).toEqual([
+      'Slow:     this machine, or its disk: 0.3 s an operation of late',
+    ])
+  })
+
+  it('tells how fast transfers go and how long they take, once that is known', () => {
+    const speeds = new TransferSpeeds()
+    const at = (bytes: number) =>
+      statusWith({
+        uploads: [{ id: '1', name: 'a.bin', sentBytes: bytes, totalBytes: 9e6, percent: 0 }],
+        downloads: [{ bagId: 'b', receivedBytes: bytes }],
+      })
+    speeds.note(transfersOf(at(0)), 0)
+    expect(describeStatus(at(0), NOW, speeds)).toContain('Upload:   a.bin, 0 B of 9.0 MB\n')
+    speeds.note(transfersOf(at(3e6)), 1_000)
+    const text = describeStatus(at(3e6), NOW, speeds)
+    expect(text).toContain('Upload:   a.bin, 3.0 MB of 9.0 MB, 3.0 MB/s, 2 s left\n')
+    expect(text).toContain('Download: b, 3.0 MB, 3.0 MB/s\n')
   })
 
   it('tells what folders were stored without', () => {
