@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { resolve, sep } from 'node:path'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
-import { findRuntimeDir } from '../config/runtime-dir.ts'
+import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry } from '../control/registry.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { readProcessStat } from '../disk/process-stat.ts'
@@ -60,7 +60,7 @@ async function takeAway(path: string): Promise<void> {
 
 /** True when the drive at a path was killed, and a thread of it still waits for the kernel, which waits for the drive. */
 async function wasKilled(path: string): Promise<boolean> {
-  const drive = await new DriveRegistry(findRuntimeDir()).find(path)
+  const drive = await new DriveRegistry(findRegistryDirs()).find(path)
   return drive !== undefined && (await readProcessStat(drive.pid))?.hasEnded !== false
 }
 
