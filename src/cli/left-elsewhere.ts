@@ -1,19 +1,17 @@
 import { dirname } from 'node:path'
-import { findDrives } from './drive-places.ts'
-import { findOwing, findRemains, isOwing } from './dead-drives.ts'
+import { findOwing } from './dead-drives.ts'
 import { isOwed } from '../control/status.ts'
 
 /**
- * What drives that were mounted at a place left in other state directories, which a mount with this one does not send:
- * a sentence for each.
+ * What drives that were mounted at a place left in other state directories, which the one that is mounted there now does
+ * not send: a sentence for each. None of them is asked, since one may hang.
  */
 export async function findLeftElsewhere(drive: {
   readonly mountpoint: string
   readonly stateDir: string
 }): Promise<readonly string[]> {
-  const { dead } = await findDrives(drive.mountpoint)
-  const remains = [...(await findRemains(dead)), ...(await findOwing(drive.mountpoint))]
-  return remains.filter(isOwing).flatMap(({ stateDir, outbox }) => {
+  const remains = await findOwing(drive.mountpoint)
+  return remains.flatMap(({ stateDir, outbox }) => {
     const root = stateDir === undefined ? drive.stateDir : dirname(stateDir)
     if (stateDir === undefined || root === drive.stateDir) return []
     const count = outbox.filter(isOwed).length

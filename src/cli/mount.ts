@@ -35,7 +35,6 @@ export function addMount(program: Command, context: CommandContext): void {
     const { environment, output } = context
     const chosen = await chooseOptions({ environment, flags, profile })
     const job = await planMount(context, mountpoint, chosen, (path) => mayMake(output, path))
-    for (const sentence of await findLeftElsewhere(job.drive)) output.warn(sentence)
     const { foreground = false, background = true } = chosen.options
     if (foreground || !background) await stay(context, job)
     else await leaveRunning(output, job)
@@ -92,8 +91,13 @@ async function leaveRunning(output: Output, job: MountJob): Promise<void> {
   const { report, logPath } = await mountInBackground(job)
   if (report.type === 'ready') {
     output.note(`Mounted at ${job.drive.mountpoint}. Log: ${logPath}`)
+    await warnOfLeftElsewhere(output, job)
     return
   }
   output.note(report.failure.text)
   process.exitCode = report.failure.exitCode
+}
+
+async function warnOfLeftElsewhere(output: Output, { drive }: MountJob): Promise<void> {
+  for (const sentence of await findLeftElsewhere(drive)) output.warn(sentence)
 }
