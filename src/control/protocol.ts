@@ -83,6 +83,10 @@ export const driveStatus = z.object({
     ageMs: z.number().nullable(),
     records: z.number(),
     lastError: optional(z.object({ code: z.string(), message: z.string(), atMs: z.number() })),
+    /** How late it showed what was stored, at most, since the mount; missing before that was seen. Older drives do not tell. */
+    lagMs: optional(z.number()),
+    /** Whether it has the folder NAME as NAME or as NAME.zip; missing before that was learned. Older drives do not tell. */
+    folderNames: optional(z.enum(['plain', 'zipped'])),
   }),
   cache: z.object({
     bytes: z.number(),

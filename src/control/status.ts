@@ -25,6 +25,7 @@ export interface StatusDeps {
   readonly trash: () => TrashReport
   readonly space: () => SpaceReport | undefined
   readonly traffic: () => NonNullable<DriveStatus['traffic']>
+  readonly listed: () => Pick<DriveStatus['listing'], 'lagMs' | 'folderNames'>
   readonly pace: () => NonNullable<DriveStatus['pace']>
   readonly pins: () => readonly PinReport[]
   readonly passthrough: () => NonNullable<DriveStatus['passthrough']>
@@ -47,7 +48,12 @@ export function collectStatus(deps: StatusDeps, about: AboutDrive): DriveStatus 
     version: 1,
     ...about,
     passthrough: deps.passthrough(),
-    listing: { ageMs: ageMs ?? null, records, ...(lastError === undefined ? {} : { lastError }) },
+    listing: {
+      ageMs: ageMs ?? null,
+      records,
+      ...(lastError === undefined ? {} : { lastError }),
+      ...deps.listed(),
+    },
     cache,
     uploads: deps.uploader.progress().map((upload) => ({ ...upload, percent: percentOf(upload) })),
     downloads: downloads.map(({ bagId, received, total }) => {

@@ -6,6 +6,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import { findFolderNames } from '../namespace/folder-names.ts'
 import type { Listing } from '../namespace/listing.ts'
+import type { ListingLag } from '../namespace/listing-lag.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { UploaderDeps } from '../outbox/ports.ts'
 import type { StepListener } from '../outbox/steps.ts'
@@ -64,6 +65,7 @@ export interface DriveDeps {
   readonly facts: UploaderDeps['facts'] & { onChange(listener: (bagId: BagId) => void): void }
   readonly clock: Clock
   readonly log: Logger
+  readonly listingLag: Pick<ListingLag, 'note'>
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
   readonly localParts: LocalPartsStore
   readonly accessTimes: AccessTimesStore
@@ -92,6 +94,9 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   // The records of folders that were stored here tell how the service names all.
   entries.onFresh(({ index }) => {
     kinds.learnNames(findFolderNames(index, given.outbox.intents()))
+  })
+  entries.onFresh((snapshot) => {
+    given.listingLag.note(snapshot, given.outbox.intents())
   })
   const jobs = new Jobs()
   const space = makeSpace(given, settings)

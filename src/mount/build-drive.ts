@@ -12,6 +12,7 @@ import { Drive } from '../drive/drive.ts'
 import { InflatedFiles } from '../drive/folders/inflated-files.ts'
 import type { DriveSettings } from '../drive/settings.ts'
 import { Listing } from '../namespace/listing.ts'
+import { ListingLag } from '../namespace/listing-lag.ts'
 import { Outbox } from '../outbox/outbox.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import { CONTENT_PATIENCE } from '../service/settings.ts'
@@ -84,9 +85,11 @@ export type BuildSettings = Pick<
 export interface BuiltDrive {
   readonly drive: Drive
   readonly listing: Listing
+  readonly listingLag: ListingLag
   readonly cache: BagCache
   readonly facts: FactsStore
   readonly outbox: Outbox
+  readonly folderNames: FolderNamesStore
   readonly trash: Trash
 }
 
@@ -107,14 +110,15 @@ export async function buildDrive(
   disk.add(() => Promise.resolve(inflated.evictOne()))
   disk.add(() => trash.giveUpOldest())
   const keeper = makeKeeper({ ...withState, trash, listing, cache }, releases)
+  const listingLag = new ListingLag()
   const drive = new Drive(
-    { ...withState, listing, cache, inflated, trash, keeper, disk },
+    { ...withState, listing, listingLag, cache, inflated, trash, keeper, disk },
     driveSettings(settings, tuning),
   )
   releases.add('uploader', () => drive.uploader.close())
   releases.add('drive', () => drive.close())
-  const { facts, outbox } = state
-  return { drive, listing, cache, facts, outbox, trash }
+  const { facts, outbox, folderNames } = state
+  return { drive, listing, listingLag, cache, facts, outbox, folderNames, trash }
 }
 
 function driveSettings(settings: BuildSettings, tuning: Tuning): DriveSettings {

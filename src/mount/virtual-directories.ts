@@ -13,6 +13,8 @@ import type { VirtualDirectory } from '../drive/virtual/virtual-entry.ts'
 import type { PassthroughState } from '../kernel/bridge.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { Listing } from '../namespace/listing.ts'
+import type { ListingLag } from '../namespace/listing-lag.ts'
+import type { FolderNamesStore } from '../state/folder-names-store.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { Uploader } from '../outbox/uploader.ts'
 import type { StorageService } from '../service/storage-service.ts'
@@ -32,6 +34,8 @@ export interface VirtualDirectoriesDeps {
   readonly clock: Clock
   readonly trash: Trash
   readonly metrics: Pick<Metrics, 'traffic' | 'pace'>
+  readonly listingLag: Pick<ListingLag, 'longestMs'>
+  readonly folderNames: Pick<FolderNamesStore, 'get'>
   readonly passthrough: () => PassthroughState
 }
 
@@ -60,6 +64,7 @@ export function attachVirtualDirectories(
         space: () => drive.space.lastReport(),
         traffic: () => metrics.traffic(),
         pace: () => metrics.pace(),
+        listed: () => listedBy(deps),
         pins: () => drive.pins.report(),
         passthrough: () => inWire(deps.passthrough()),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
@@ -77,6 +82,17 @@ export function attachVirtualDirectories(
   attach('.bagfs', controlDirectory({ ...deps, contents, status: texts, trash }))
   attach('.bags', new BagsDirectory(deps))
   return { status, contents }
+}
+
+function listedBy({
+  listingLag,
+  folderNames,
+}: VirtualDirectoriesDeps): Pick<DriveStatus['listing'], 'lagMs' | 'folderNames'> {
+  const [lagMs, names] = [listingLag.longestMs, folderNames.get()]
+  return {
+    ...(lagMs === undefined ? {} : { lagMs }),
+    ...(names === undefined ? {} : { folderNames: names }),
+  }
 }
 
 /** Tells file managers what to call the drive: by the name of its account. */

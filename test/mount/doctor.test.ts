@@ -30,6 +30,18 @@ describe.runIf(canMount())('bagfs doctor', () => {
     expect(await aboutDrive()).toMatch(/^ok +drive .*: it answers$/)
   })
 
+  it('tells what a drive has learned of the listing', async () => {
+    const drive = await bench.mount('--listing-ttl', '50ms', '--folder-settle', '50ms')
+    const said = async (): Promise<string> => (await doctor()).stdout
+    expect(await said()).toMatch(/^ok +listing lag +.*: not known yet/m)
+    expect(await said()).toMatch(/^ok +folder names +.*: not known yet/m)
+    await drive.sh('mkdir F; echo f > F/f; echo a > a')
+    expect((await bench.bagfs(['sync', bench.mountpoint])).code).toBe(0)
+    await drive.sh('ls')
+    await expect.poll(said).toMatch(/^ok +listing lag +.*: (none|what is stored is listed)/m)
+    await expect.poll(said).toMatch(/^ok +folder names +.*: the service lists the folder NAME/m)
+  })
+
   it('tells of a drive that was killed, and the command that takes its mount away', async () => {
     const drive = await bench.mount()
     drive.signal('SIGKILL')

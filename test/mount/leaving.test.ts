@@ -337,6 +337,8 @@ describe.runIf(canMount())('bagfs umount', () => {
         if (by === 'umount --now') await bench.bagfs(['umount', '--now', bench.mountpoint])
         const again = await bench.mount()
         expect((await hanging).stderr).toMatch(/not connected|abort/)
+        // The mount of before was there until then.
+        await expect.poll(() => again.log, { timeout: HANGING_MS }).toContain('Mounted at')
         await again.leave()
       } finally {
         closeSync(device)

@@ -4,6 +4,7 @@ import type { CommandContext } from '../context.ts'
 import { failed, type Check } from './check.ts'
 import { checkDrives } from './drives.ts'
 import { checkMachine } from './machine.ts'
+import { checkSeen } from './seen.ts'
 import { checkService } from './service.ts'
 import { checkStateDirectory } from './state-directory.ts'
 
@@ -38,7 +39,13 @@ export async function examine(
     checkDrives(),
   ])
   return {
-    checks: [...machine, ...stateDirectory, ...service.checks, ...drives.checks],
+    checks: [
+      ...machine,
+      ...stateDirectory,
+      ...service.checks,
+      ...drives.checks,
+      ...checkSeen(drives.statuses, options),
+    ],
     chosen,
     statuses: drives.statuses,
     ...(service.token === undefined ? {} : { token: service.token }),

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Check } from '../../../src/cli/doctor/check.ts'
 import { describeKernel, describePassthrough } from '../../../src/cli/doctor/machine.ts'
+import { judgeLag } from '../../../src/cli/doctor/seen.ts'
 import { judgeRoom } from '../../../src/cli/doctor/state-directory.ts'
 import { DriveRegistry } from '../../../src/control/registry.ts'
 import { canMount } from '../../support/fuse.ts'
@@ -156,6 +157,19 @@ describe('bagfs doctor', () => {
     await startService({ ranges: false, lengths: false })
     const { of } = await doctor()
     expect([of('ranges')?.state, of('lengths')?.state]).toEqual(['warning', 'warning'])
+  })
+
+  test.each([
+    ['is not known yet', {}, 'ok', /^not known yet/],
+    ['is none', { lagMs: 0 }, 'ok', /^none/],
+    ['is shorter than what is waited for', { lagMs: 3_000 }, 'ok', /up to 3 s later$/],
+    ['is longer', { lagMs: 20_000 }, 'warning', /up to 20 s later, and .* 15 s only/],
+  ])('tells how late the listing is: it %s', (_, listing, state, says) => {
+    const check = judgeLag(listing, 15_000)
+    expect(check).toMatchObject({ state, says: expect.stringMatching(says) as string })
+    expect(check.mend).toBe(
+      state === 'ok' ? undefined : 'Mount with a longer time: --listing-lag 40s',
+    )
   })
 
   test('warns of a token that goes over a network in the clear', async () => {
