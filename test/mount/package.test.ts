@@ -272,7 +272,6 @@ describe.runIf(canMount())('the examples of docs/examples, on the packed program
 const GREEDY = `
 import { writeFile } from 'node:fs/promises'
 import { mount } from 'bagfs'
-import { placesIn } from '../support/places.ts'
 const { BAGFS_URL: url, BAGFS_TOKEN: token } = process.env
 const { mountpoint } = await mount({ url, token, mountpoint: process.argv[2], minFree: '1MB' })
 await writeFile(mountpoint + '/a.txt', 'content')
