@@ -1,6 +1,7 @@
 """Random operations on one file of a drive, against the same on bytes in memory.
 
-python3 one_file.py FILE SEED OPERATIONS - ends with 1 at the first difference, and prints the operations before it.
+python3 one_file.py FILE SEED OPERATIONS [no-zero-range] - ends with 1 at the first difference, and prints the
+operations before it. A tmpfs has no FALLOC_FL_ZERO_RANGE.
 """
 
 import collections
@@ -18,6 +19,7 @@ path, seed, operations = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 chosen = random.Random(seed)
 libc = ctypes.CDLL(None, use_errno=True)
 libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+modes = (KEEP_SIZE | PUNCH_HOLE, ZERO_RANGE, KEEP_SIZE | ZERO_RANGE)[: 1 if "no-zero-range" in sys.argv else None]
 last = collections.deque(maxlen=30)
 model = bytearray()
 fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -102,7 +104,7 @@ def map_and_write():
 
 def punch():
     start, length = span(LARGEST)
-    mode = chosen.choice((KEEP_SIZE | PUNCH_HOLE, ZERO_RANGE, KEEP_SIZE | ZERO_RANGE))
+    mode = chosen.choice(modes)
     last.append(f"fallocate {mode} {start} {length}")
     if libc.fallocate(fd, mode, start, length) != 0:
         raise OSError(ctypes.get_errno(), "fallocate")
