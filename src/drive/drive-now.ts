@@ -39,6 +39,11 @@ export class DriveNow {
     return this.#deps.keptFresh.trust()
   }
 
+  /** True while the listing is young enough to go by; where it is not, a new one is asked for. */
+  isFresh(): boolean {
+    return this.#deps.entries.freshNow()
+  }
+
   /** True for a node of which the news tell, and for its name where that is given as the drive shows it. */
   isSteady(node: NodeId, name?: string): boolean {
     const { nodes, openFolders } = this.#deps

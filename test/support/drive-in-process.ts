@@ -1,7 +1,7 @@
 import { buildDrive, TUNING, type BuiltDrive, type Tuning } from '../../src/mount/build-drive.ts'
 import { Releases } from '../../src/mount/releases.ts'
 import type { BagCache } from '../../src/content/bag-cache.ts'
-import { systemClock } from '../../src/domain/clock.ts'
+import { systemClock, type Clock } from '../../src/domain/clock.ts'
 import { isDriveError } from '../../src/domain/errors.ts'
 import type { HandleId, NodeId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
@@ -45,6 +45,8 @@ export interface DriveHome {
   readonly limits?: DriveLimits
   readonly settings?: Partial<typeof SETTINGS>
   readonly tuning?: Partial<Tuning>
+  /** Undefined for that of the machine. */
+  readonly clock?: Clock
 }
 
 export interface DriveLimits {
@@ -81,7 +83,7 @@ export class DriveInProcess {
     const releases = new Releases()
     releases.add('service', () => service.close())
     const built = await buildDrive(
-      { ...BASE, service },
+      { ...BASE, clock: home.clock ?? BASE.clock, service },
       { ...SETTINGS, ...home.settings, ...limits, stateDir: dir, writeBack },
       releases,
       { ...QUICK, ...home.tuning },

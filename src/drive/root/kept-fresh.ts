@@ -23,7 +23,8 @@ export const LOOKS_PER_TTL = 4
  */
 export class KeptFresh {
   readonly #deps: KeptFreshDeps
-  #trustedUntilMs = -Infinity
+  /** Looks to come. They are counted, since the kernel's time stands still while the machine sleeps, and the clock does not. */
+  #looksLeft = 0
   #cancel: (() => void) | undefined
   #isClosed = false
 
@@ -36,26 +37,32 @@ export class KeptFresh {
    * listings that are asked for after the last use are a price for nothing, where no program comes back.
    */
   trust(): number {
-    const { listing, clock } = this.#deps
+    const { listing } = this.#deps
     const { ttlMs } = listing
     const snapshot = listing.current()
     if (snapshot === undefined || this.#isClosed) return 0
     const tookMs = Math.max(1, snapshot.receivedAtMs - snapshot.startedAtMs)
     const affordable = ttlMs * Math.max(1, Math.min(LISTINGS, BUSY_MS / tookMs))
     const ms = Math.min(LONGEST_MS, affordable)
-    this.#trustedUntilMs = Math.max(this.#trustedUntilMs, clock.now() + ms)
+    this.#looksLeft = Math.max(this.#looksLeft, Math.ceil(ms / this.#everyMs()))
     if (this.#cancel === undefined) this.#lookLater()
     return ms
   }
 
   #lookLater(): void {
-    const { listing, clock, entries } = this.#deps
-    this.#cancel = clock.after(Math.max(1, listing.ttlMs / LOOKS_PER_TTL), () => {
+    const { clock, entries } = this.#deps
+    this.#cancel = clock.after(this.#everyMs(), () => {
       this.#cancel = undefined
-      if (this.#isClosed || clock.now() > this.#trustedUntilMs) return
+      if (this.#isClosed || this.#looksLeft === 0) return
+      this.#looksLeft -= 1
       entries.freshNow()
       this.#lookLater()
     })
+  }
+
+  /** The time between two looks, in ms. */
+  #everyMs(): number {
+    return Math.max(1, this.#deps.listing.ttlMs / LOOKS_PER_TTL)
   }
 
   close(): void {

@@ -134,8 +134,12 @@ export class KernelTrust implements NewsListener {
     else this.#directories.set(node, version)
   }
 
-  /** True when the names that the kernel may have of a directory are those of now. */
+  /**
+   * True when the names that the kernel may have of a directory are those of now. The kernel keeps them for as long as it
+   * has room, and nothing keeps the listing fresh once all trust has ended: the names are as old as the listing then.
+   */
   hasNames(node: NodeId): boolean {
+    if (!this.#deps.drive.now.isFresh()) return false
     const version = this.directoryVersion(node)
     return version !== undefined && this.#directories.get(node) === version
   }

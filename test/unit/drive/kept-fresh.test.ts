@@ -82,6 +82,14 @@ describe('the listing that a kernel goes by without asking', () => {
     expect(kept.trust()).toBe(TTL_MS)
   })
 
+  it('is kept fresh after the machine slept, for as long as the kernel still goes by its own clock', async () => {
+    await listing.fresh()
+    const trustMs = kept.trust()
+    clock.move(10 * trustMs)
+    await pass(TTL_MS)
+    expect(await pass(trustMs - 2 * TTL_MS)).toBeLessThan(TTL_MS)
+  })
+
   it('is trusted for nothing before there is one, nor after the drive was closed', async () => {
     expect(kept.trust()).toBe(0)
     await listing.fresh()

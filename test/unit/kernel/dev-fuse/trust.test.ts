@@ -2,6 +2,7 @@ import { constants as fsConstants, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../../../src/domain/clock.ts'
 import { deferred } from '../../../../src/domain/deferred.ts'
 import { silentLogger } from '../../../../src/domain/logger.ts'
 import type { FileRecordWire } from '../../../../src/service/wire.ts'
@@ -19,6 +20,7 @@ const CACHE_DIR = 8
 const MODE = 1
 const NOTHING_SET = { handle: 0, size: 0, atime: 0, mtime: 0, atimeNs: 0, mtimeNs: 0 }
 const MINUTE_S = 60
+const LISTING_TTL_MS = 60_000
 
 let dir: string
 let service: TestService
@@ -28,8 +30,12 @@ let other: DriveInProcess
 let kernel: SyntheticKernel
 /** What the service lists beside. */
 let extra: readonly FileRecordWire[]
+/** How far the clock of the drive is ahead, in ms. */
+let aheadMs: number
+const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
 
 beforeEach(async () => {
+  aheadMs = 0
   dir = mkdtempSync(join(tmpdir(), 'bagfs-trust-'))
   extra = []
   service = await TestService.start(join(dir, 'service'), { extraRecords: () => extra })
@@ -47,10 +53,10 @@ function openDrive(settings: { readonly listingTtlMs: number }): Promise<DriveIn
   const { url } = service.proxy
   const stateDir = mkdtempSync(join(dir, 'state-'))
   const place = { url, token: service.token, dir: stateDir, writeBack: true }
-  return DriveInProcess.open({ ...place, settings })
+  return DriveInProcess.open({ ...place, settings, clock })
 }
 
-async function begin(version?: typeof OLD_KERNEL, listingTtlMs = 60_000): Promise<void> {
+async function begin(version?: typeof OLD_KERNEL, listingTtlMs = LISTING_TTL_MS): Promise<void> {
   home = await openDrive({ listingTtlMs })
   kernel = await SyntheticKernel.start({ drive: home.drive, log: silentLogger, version })
 }
@@ -183,7 +189,7 @@ describe('what the kernel may go by without asking', () => {
   })
 
   it.each([
-    { listingTtlMs: 60_000, trustMs: 1_000 },
+    { listingTtlMs: LISTING_TTL_MS, trustMs: 1_000 },
     { listingTtlMs: 1_000, trustMs: 250 },
   ])(
     'is that a name is absent for $trustMs ms only, since the kernel is not told when it is not ($listingTtlMs)',
@@ -233,12 +239,19 @@ describe('what the kernel may go by without asking', () => {
     expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR)
   })
 
+  it.each(['the root', 'a folder'])(
+    'is not the names of %s that are older than a listing may be: they are read anew',
+    async (directory) => {
+      const node = directory === 'the root' ? ROOT : await folderWithFile()
+      await read(node)
+      expect((await openDirectory(node)).flags).toBe(CACHE_DIR | KEEP_CACHE)
+      aheadMs = LISTING_TTL_MS + 1
+      expect((await openDirectory(node)).flags).toBe(CACHE_DIR)
+    },
+  )
+
   it('is nothing of the inside of a folder that another machine has stored anew', async () => {
-    await elsewhere(async () => {
-      await other.makeDirectory('d')
-      await other.write('d/f', 'one')
-    })
-    const folder = (await lookup('d')).node
+    const folder = await folderWithFile()
     const { node } = await lookup('f', folder)
     await read(folder)
     await elsewhere(() => other.write('d/f', 'other'))
@@ -251,11 +264,7 @@ describe('what the kernel may go by without asking', () => {
   })
 
   it('finds what another machine puts into a folder', async () => {
-    await elsewhere(async () => {
-      await other.makeDirectory('d')
-      await other.write('d/f', 'one')
-    })
-    const folder = (await lookup('d')).node
+    const folder = await folderWithFile()
     expect((await lookup('new', folder)).node).toBe(0)
     await elsewhere(() => other.write('d/new', 'x'))
     const { node } = await lookup('new', folder)
@@ -326,4 +335,13 @@ describe('what the kernel may go by without asking', () => {
 async function makeFolder(name: string): Promise<number> {
   const asked = wire.MKDIR_IN.encode({ mode: 0o755, umask: 0o22 })
   return wire.ENTRY_OUT.decode((await kernel.ask('MKDIR', ROOT, asked, texts(name))).body).node
+}
+
+/** One that the other machine has stored, as `d`. */
+async function folderWithFile(): Promise<number> {
+  await elsewhere(async () => {
+    await other.makeDirectory('d')
+    await other.write('d/f', 'one')
+  })
+  return (await lookup('d')).node
 }
