@@ -59,6 +59,13 @@ afterEach(async () => {
   await bench.close()
 })
 
+/** What programs of desktops put into /tmp, whatever TMPDIR says: sockets and locks of screens, and sockets of buses. */
+async function leftInTmp(): Promise<readonly string[]> {
+  const names = await readdir('/tmp')
+  const sockets = names.includes('.X11-unix') ? await readdir('/tmp/.X11-unix') : []
+  return [...names.filter((name) => /^(\.X|dbus-)/.test(name)), ...sockets]
+}
+
 /** The service is in this process: nothing may wait here for the drive. */
 async function isIn(dir: string, name: string): Promise<boolean> {
   return (await readdir(dir)).includes(name)
@@ -130,6 +137,18 @@ class Folder {
     await desktop.accept(deleting, async () => !(await isIn(this.dir, name)))
   }
 }
+
+describe.runIf(PROGRAMS.every(hasProgram))('the desktop of these tests', () => {
+  it('has nothing in /tmp', async () => {
+    const home = join(bench.dir, 'other-home')
+    mkdirSync(home)
+    const before = await leftInTmp()
+    const other = await DesktopSession.start(home)
+    expect(await leftInTmp()).toEqual(before)
+    await other.close()
+    expect(await leftInTmp()).toEqual(before)
+  })
+})
 
 describe.runIf(canMount() && PROGRAMS.every(hasProgram)).each(FILE_MANAGERS)(
   'a drive in $name',

@@ -17,8 +17,13 @@ interface Window {
 /** After so long a key that came before its window was ready is pressed again. */
 const PRESS_AGAIN_MS = 5_000
 const ANSWER_AGAIN_MS = 300
+/** So long a program may take to end by itself. */
+const END_MS = 5_000
 /** A server that begins anew when its last program goes refuses the next one meanwhile. */
-const X_OPTIONS = ['-displayfd', '3', '-screen', '0', '1000x640x24', '-nolisten', 'tcp', '-noreset']
+const LASTING = '-noreset'
+/** Without a socket in /tmp, which it would leave there: programs find it by its abstract name. */
+const NO_SOCKETS = ['-nolisten', 'tcp', '-nolisten', 'unix']
+const X_OPTIONS = ['-displayfd', '3', '-screen', '0', '1000x640x24', LASTING, ...NO_SOCKETS]
 
 /** A desktop without a screen; the keyboard is all that a test has. */
 export class DesktopSession {
@@ -38,14 +43,15 @@ export class DesktopSession {
     const opener = '[Default Applications]\ntext/plain=l3afpad.desktop\n'
     writeFileSync(join(config, 'mimeapps.list'), opener)
     const env = {
-      PATH: process.env['PATH'] ?? '',
+      ...{ PATH: process.env['PATH'] ?? '', TMPDIR: home },
       ...{ HOME: home, XDG_CONFIG_HOME: config, XDG_RUNTIME_DIR: runtime, LC_ALL: 'C.UTF-8' },
       ...{ NO_AT_BRIDGE: '1', GIO_USE_VFS: 'local', GSETTINGS_BACKEND: 'memory' },
     }
     const screen = start(env, 'Xvfb', ...X_OPTIONS)
     const display = await firstLine(screen.stdio[3] as Readable)
     const withScreen = { ...env, DISPLAY: `:${display}` }
-    const bus = start(withScreen, 'dbus-daemon', '--session', '--nofork', '--print-address=3')
+    const busOptions = [`--address=unix:path=${join(runtime, 'bus')}`, '--print-address=3']
+    const bus = start(withScreen, 'dbus-daemon', '--session', '--nofork', ...busOptions)
     const address = await firstLine(bus.stdio[3] as Readable)
     const all = { ...withScreen, DBUS_SESSION_BUS_ADDRESS: address }
     return new DesktopSession(all, [screen, bus])
@@ -163,9 +169,13 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null
 }
 
+/** Asked first, so that it can remove what it made outside of its home. */
 async function end(child: ChildProcess): Promise<void> {
   if (hasEnded(child) || child.pid === undefined) return
+  const { pid } = child
   const ended = once(child, 'exit')
-  process.kill(-child.pid, 'SIGKILL')
+  process.kill(-pid, 'SIGTERM')
+  const force = setTimeout(() => process.kill(-pid, 'SIGKILL'), END_MS)
   await ended
+  clearTimeout(force)
 }
