@@ -52,14 +52,13 @@ export function isOwing({ outbox }: DeadDrive): boolean {
 
 /** As `bagfs status` tells of a drive that answers. */
 export function describeDead(drive: DeadDrive, nowMs: number): string {
-  const { mountpoint, isMounted, outbox, hasLeft } = drive
-  const unmount = isMounted ? `bagfs umount ${mountpoint}, then ` : ''
+  const { mountpoint, outbox, hasLeft } = drive
   const aim = isOwing(drive) ? `${withStateDir(drive)}: the mount sends what waits` : ''
   return [
     `Drive:    ${mountpoint} (${hasLeft ? 'not mounted' : 'its process ended without leaving'})`,
     `Outbox:   ${summariseOutbox(outbox)}`,
     ...outbox.map((item) => `  ${describeItem(item, nowMs)}`),
-    `To do:    ${unmount}mount it again${aim}`,
+    `To do:    mount it again${aim}`,
   ].join('\n')
 }
 

@@ -2,7 +2,7 @@ import { mkdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import { systemClock } from '../domain/clock.ts'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent, systemErrorCode } from '../domain/errors.ts'
 import { silentLogger } from '../domain/logger.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { createHttpService } from '../service/http-service.ts'
@@ -146,6 +146,6 @@ async function removeMountpoint(path: string): Promise<void> {
   try {
     await rmdir(path)
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw fromFileSystem(error, `Removing ${path}`)
+    if (!isAbsent(error)) throw fromFileSystem(error, `Removing ${path}`)
   }
 }

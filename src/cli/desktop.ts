@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path'
 import { Argument, type Command } from '@commander-js/extra-typings'
 import { findDefaultPaths, listPathVariables } from '../config/paths.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent } from '../domain/errors.ts'
 import { silentLogger } from '../domain/logger.ts'
 import { notifySend } from '../mount/notify.ts'
 import { chooseOptions } from '../profiles/choose-options.ts'
@@ -72,7 +72,7 @@ async function remove({ output }: CommandContext, profile: string): Promise<void
   try {
     await rm(path)
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw fromFileSystem(error, `Removing ${path}`)
+    if (!isAbsent(error)) throw fromFileSystem(error, `Removing ${path}`)
     throw new DriveError('usage', `No drive of a profile ${profile} is in the menu.`)
   }
   output.note(`${profile} is out of the menu.`)

@@ -6,7 +6,7 @@ import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { askStatus } from '../control/client.ts'
 import type { DriveStatus } from '../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent, systemErrorCode } from '../domain/errors.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { isThere } from '../disk/if-there.ts'
 import { knownStateDirs } from './drive-dirs.ts'
@@ -145,7 +145,7 @@ async function accountDirs(
     const isAccount = await Promise.all(dirs.map(holdsOutbox))
     return dirs.filter((_, index) => isAccount[index])
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw fromFileSystem(error, `Cannot read ${root}`)
+    if (!isAbsent(error)) throw fromFileSystem(error, `Cannot read ${root}`)
     if (!mustExist) return []
     throw new DriveError('usage', `${root} does not exist.`)
   }

@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { lstat, open, rename } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent } from '../domain/errors.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
 
 /** Of the logs in a state directory. */
@@ -48,6 +48,6 @@ async function putAsideWhenLong(path: string): Promise<void> {
   try {
     if ((await lstat(path)).size > LONGEST_LOG_BYTES) await rename(path, `${path}.old`)
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw error
+    if (!isAbsent(error)) throw error
   }
 }

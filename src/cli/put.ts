@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import type { Stats } from 'node:fs'
 import { formatSize } from '../config/sizes.ts'
-import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { UploadSource } from '../service/storage-service.ts'
 import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
@@ -70,7 +70,7 @@ async function statItem(path: string): Promise<Stats> {
     const stats = await stat(path)
     if (stats.isFile() || stats.isDirectory()) return stats
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw fromFileSystem(error, path)
+    if (!isAbsent(error)) throw fromFileSystem(error, path)
     throw new DriveError('not-found', `${path} does not exist.`, { cause: error })
   }
   throw new DriveError('usage', `${path} is neither a file nor a folder.`)

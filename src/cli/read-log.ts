@@ -1,5 +1,5 @@
 import { open, stat, type FileHandle } from 'node:fs/promises'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent } from '../domain/errors.ts'
 
 const BLOCK_BYTES = 64 * 1024
 
@@ -50,7 +50,7 @@ async function fileInPlaceOf(
     return await open(path, 'r')
   } catch (error) {
     // Between two logs there is none for a moment.
-    if (systemErrorCode(error) === 'ENOENT') return undefined
+    if (isAbsent(error)) return undefined
     throw fromFileSystem(error, 'Reading the log')
   }
 }

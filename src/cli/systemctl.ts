@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process'
-import { DriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, isAbsent } from '../domain/errors.ts'
 
 /** Runs `systemctl --user`; resolves with what it prints. Rejects `usage` where there is no systemd, else with its words. */
 export function systemctl(...args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile('systemctl', ['--user', ...args], (error, stdout, stderr) => {
       if (error === null) resolve(stdout)
-      else if (systemErrorCode(error) === 'ENOENT') reject(noSystemd())
+      else if (isAbsent(error)) reject(noSystemd())
       else reject(refused(args[0] ?? '', stderr))
     })
   })

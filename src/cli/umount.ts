@@ -58,7 +58,9 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
   )
   await registry.leave(mountpoint)
   if (!isMounted && answer === 'dead') {
-    throw new DriveError('usage', `${mountpoint} has no bagfs drive on it.`)
+    throw new DriveError('usage', `${mountpoint} has no bagfs drive on it.`, {
+      hint: 'bagfs status lists the drives.',
+    })
   }
   const kept = await countKept(drive?.stateDir)
   if (kept > 0) tellKept(output, endedNote(kept), { isFailure: true })

@@ -17,11 +17,14 @@ const UNITS: Readonly<Record<string, number>> = {
   tib: 2 ** 40,
 }
 
+/** Fewer bytes are hardly meant. */
+const LEAST_WITHOUT_UNIT = 1_000
+
 const SIZE = /^(\d+(?:\.\d+)?) ?([a-z]*)$/
 
 /**
  * Parses a size a person typed: `10GB` and `10G` (powers of 1000), `512MiB` (powers of 1024), plain bytes.
- * Rejects with `usage` what is not a whole, safe number of bytes.
+ * Throws `usage` for what is not a whole, safe number of bytes, and for so few bytes that the unit was forgotten.
  */
 export function parseSize(text: string): number {
   const [, digits = '', unit = ''] = SIZE.exec(text.trim().toLowerCase()) ?? []
@@ -30,6 +33,11 @@ export function parseSize(text: string): number {
   if (!Number.isSafeInteger(bytes)) {
     throw new DriveError('usage', `"${text}" is not a size.`, {
       hint: 'Write it as 10GB, 512MiB or a number of bytes.',
+    })
+  }
+  if (unit === '' && bytes > 0 && bytes < LEAST_WITHOUT_UNIT) {
+    throw new DriveError('usage', `"${text}" has no unit, and would be ${bytes} bytes.`, {
+      hint: `Write it as ${text.trim()}GB, ${text.trim()}MB or ${text.trim()}B.`,
     })
   }
   return bytes

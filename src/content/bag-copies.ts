@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { copyFile, lstat, open, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { sha256OfFile } from '../disk/file-hash.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent, systemErrorCode } from '../domain/errors.ts'
 import { BagReader } from './bag-reader.ts'
 import type { Bag, BagDependencies } from './bag.ts'
 import type { ReadDispatcher } from './read-dispatcher.ts'
@@ -142,7 +142,7 @@ async function cloneFile(from: string, to: string): Promise<boolean> {
     await copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)
     return true
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false
+    if (isAbsent(error)) return false
     if (systemErrorCode(error) !== 'EEXIST') await rm(to, { force: true })
     throw error
   }

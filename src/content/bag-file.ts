@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import { RangeSet } from '../domain/ranges.ts'
 import type { CacheLayout, ContentPaths } from './cache-layout.ts'
@@ -314,7 +314,7 @@ export class BagFile {
     try {
       return openSync(this.#paths.part, 'w+', 0o600)
     } catch (error) {
-      if (systemErrorCode(error) !== 'ENOENT') throw error
+      if (!isAbsent(error)) throw error
       this.#layout.forgetFolders()
       this.#layout.makeFolder(this.#key)
       return openSync(this.#paths.part, 'w+', 0o600)
@@ -335,7 +335,7 @@ export class BagFile {
     try {
       unlinkSync(this.#paths.ranges)
     } catch (error) {
-      if (systemErrorCode(error) !== 'ENOENT') {
+      if (!isAbsent(error)) {
         throw fromFileSystem(error, 'Cannot write to the cache')
       }
     }
@@ -358,7 +358,7 @@ function openIfThere(path: string, flags: string): number | undefined {
   try {
     return openSync(path, flags)
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
+    if (isAbsent(error)) return undefined
     throw fromFileSystem(error, 'Cannot open cached content')
   }
 }
@@ -386,7 +386,7 @@ function parseJson(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as unknown
   } catch (error) {
-    if (error instanceof SyntaxError || systemErrorCode(error) === 'ENOENT') return undefined
+    if (error instanceof SyntaxError || isAbsent(error)) return undefined
     throw fromFileSystem(error, 'Cannot open cached content')
   }
 }

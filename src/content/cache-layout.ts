@@ -2,7 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, readdirSync, renameSync, unlinkSync } 
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 
 /** What the cache holds of a bag: all of it, some of it, or bytes that failed their check. */
@@ -143,7 +143,7 @@ export class CacheLayout {
     try {
       renameSync(path, trashed)
     } catch (error) {
-      if (systemErrorCode(error) !== 'ENOENT') this.#warn(error, path)
+      if (!isAbsent(error)) this.#warn(error, path)
       return
     }
     try {
@@ -157,7 +157,7 @@ export class CacheLayout {
     try {
       unlinkSync(path)
     } catch (error) {
-      if (systemErrorCode(error) !== 'ENOENT') this.#warn(error, path)
+      if (!isAbsent(error)) this.#warn(error, path)
     }
   }
 

@@ -1,5 +1,5 @@
 import { readFile, stat } from 'node:fs/promises'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent } from '../domain/errors.ts'
 
 /**
  * Settles as `work` does, or with undefined where there is nothing (ENOENT). With `what`, other errors of the file
@@ -9,7 +9,7 @@ export async function ifThere<T>(work: Promise<T>, what?: string): Promise<T | u
   try {
     return await work
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
+    if (isAbsent(error)) return undefined
     throw what === undefined ? error : fromFileSystem(error, what)
   }
 }

@@ -73,6 +73,18 @@ export class DriveError extends Error {
   }
 }
 
+/** A name that leads to nothing. */
+export function noSuchFile(): DriveError {
+  return new DriveError('not-found', 'There is no such file.', {
+    hint: 'Look for its name with ls; bagfs refresh asks for what another machine has stored.',
+  })
+}
+
+/** A node that a name led to before. */
+export function goneFile(): DriveError {
+  return new DriveError('not-found', 'This file is gone.')
+}
+
 export function isDriveError(
   error: unknown,
   ...codes: readonly DriveErrorCode[]
@@ -99,6 +111,11 @@ export function canPass(error: unknown): boolean {
 export function systemErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** True for an error of the local file system that says that there is nothing of this name. */
+export function isAbsent(error: unknown): boolean {
+  return systemErrorCode(error) === 'ENOENT'
 }
 
 /** Translates an error of the local file system (Node's `fs`) at the door where it enters. */

@@ -1,4 +1,4 @@
-import { DriveError, isDriveError } from '../domain/errors.ts'
+import { DriveError, goneFile, isDriveError } from '../domain/errors.ts'
 import type { NodeId } from '../domain/ids.ts'
 import type { OpenFolders } from './folders/open-folders.ts'
 import type { DriveSettings } from './settings.ts'
@@ -45,7 +45,7 @@ export class Homes {
   /** The home that keeps a node. Throws `not-found` when the node is gone. */
   at(node: NodeId): Home {
     const home = this.#deps.nodes.get(node)?.home
-    if (home === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (home === undefined) throw goneFile()
     return typeof home === 'string' ? this.#deps[home] : home
   }
 

@@ -1,7 +1,7 @@
 import type { BagCache } from '../content/bag-cache.ts'
 import { backoffMs } from '../domain/backoff.ts'
 import type { Clock } from '../domain/clock.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, goneFile } from '../domain/errors.ts'
 import { withoutZip } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
@@ -120,7 +120,7 @@ export class Pins {
       })
     }
     const { name } = await findTop(names, walk, this.#deps.nodes)
-    if (name === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (name === undefined) throw goneFile()
     await this.#deps.pinned.add(name)
     await this.#lookNow()
     return this.#tell({ name })

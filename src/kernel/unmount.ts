@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { promisify } from 'node:util'
 import { findMount } from '../disk/find-mount.ts'
-import { DriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, isAbsent, systemErrorCode } from '../domain/errors.ts'
 
 const run = promisify(execFile)
 const UNMOUNT_TIMEOUT_MS = 10_000
@@ -50,7 +50,7 @@ async function tryAll(mountpoint: string, ways: Ways): Promise<void> {
       await run(program, args, { timeout: UNMOUNT_TIMEOUT_MS })
       return
     } catch (cause) {
-      if (systemErrorCode(cause) === 'ENOENT') continue
+      if (isAbsent(cause)) continue
       throw new DriveError('busy', `${mountpoint} is in use by a program.`, {
         cause,
         hint: 'Close what uses it (see `fuser -m`), or leave at once with --now.',

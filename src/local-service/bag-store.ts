@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { lockDirectory, type DirectoryLock } from '../disk/directory-lock.ts'
 import { syncDirectory } from '../disk/sync.ts'
 import type { Clock } from '../domain/clock.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { ServedAccount } from './account.ts'
 import type { UploadKind, HeldBag } from './account.ts'
@@ -214,7 +214,7 @@ export class BagStore {
     try {
       return { bag, file: await open(join(this.#bagsDir, id), 'r') }
     } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') throw noSuchBag(id)
+      if (isAbsent(error)) throw noSuchBag(id)
       throw fromFileSystem(error, 'Cannot read a bag')
     }
   }

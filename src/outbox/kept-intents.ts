@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isDriveError, systemErrorCode } from '../domain/errors.ts'
+import { isAbsent, isDriveError } from '../domain/errors.ts'
 import type { Intent } from '../intents/intent.ts'
 import { parseStates } from './intent-file.ts'
 import { INTENT_FILE } from './layout.ts'
@@ -37,7 +37,7 @@ export async function readIntentIn(dir: string): Promise<IntentOnDisk> {
 
 /** A file that is there in part, or not at all. */
 function isTorn(error: unknown): boolean {
-  return systemErrorCode(error) === 'ENOENT' || isDriveError(error, 'corrupt')
+  return isAbsent(error) || isDriveError(error, 'corrupt')
 }
 
 async function readWhole(path: string): Promise<Intent | undefined> {

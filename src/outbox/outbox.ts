@@ -5,9 +5,9 @@ import type { Clock } from '../domain/clock.ts'
 import {
   DriveError,
   fromFileSystem,
+  isAbsent,
   isDriveError,
   localDiskFull,
-  systemErrorCode,
 } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
@@ -145,7 +145,7 @@ export class Outbox implements Intents {
       this.#kept = [...this.#kept, ...kept.map((path) => ({ id, path, group }))]
       return torn === undefined ? undefined : () => this.#restore(intent, torn)
     } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') return () => this.#forget(id)
+      if (isAbsent(error)) return () => this.#forget(id)
       if (isDriveError(error, 'corrupt')) return () => this.#setAside(id, error)
       throw error
     }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent, isDriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import { readIntentIn } from './kept-intents.ts'
@@ -44,7 +44,7 @@ async function readIntent(path: string): Promise<Intent | 'damaged' | undefined>
     const { intent } = await readIntentIn(path)
     return intent.kind === 'delete' && intent.phase === 'held' ? undefined : intent
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
+    if (isAbsent(error)) return undefined
     if (isDriveError(error, 'corrupt')) return 'damaged'
     throw error
   }

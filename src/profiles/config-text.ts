@@ -20,7 +20,8 @@ const HEADER = ` bagfs: accounts by name, and the options of their drives. bagfs
 const FAULTS: Readonly<Record<string, string>> = {
   DUPLICATE_KEY: 'this name is there twice; each may be there once',
   TAB_AS_INDENT: 'the line begins with a tab; spaces are expected',
-  BAD_INDENT: 'the line is indented otherwise than its neighbours',
+  BAD_INDENT:
+    'a bracket before it is not closed, or the line is indented otherwise than its neighbours',
   MISSING_CHAR: 'a closing quote, bracket or comma is expected',
   MULTIPLE_DOCS: 'a second document begins here; one is expected',
 }

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { ArrayPieces, parsePiece } from '../domain/array-pieces.ts'
-import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, isAbsent } from '../domain/errors.ts'
 import { isBagId, toBagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
@@ -52,7 +52,7 @@ export class ListingStore {
     try {
       return await readSaved(createReadStream(this.#path))
     } catch (error) {
-      if (isUnusable(error) || systemErrorCode(error) === 'ENOENT') return undefined
+      if (isUnusable(error) || isAbsent(error)) return undefined
       throw fromFileSystem(error, 'The kept listing cannot be read')
     }
   }

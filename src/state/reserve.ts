@@ -3,7 +3,7 @@ import { statfsSync, statSync, truncateSync, unlinkSync } from 'node:fs'
 import { open, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../domain/clock.ts'
-import { DriveError, fromFileSystem, isDriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent, isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 
 /** Enough for what is written down while thousands of changes are sent, and for what a database does when it opens. */
@@ -106,7 +106,7 @@ export function releaseReserve(dir: string): boolean {
     unlinkSync(pathIn(dir))
     return true
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false
+    if (isAbsent(error)) return false
     throw fromFileSystem(error, 'The room that is kept on the local disk cannot be used')
   }
 }

@@ -13,7 +13,7 @@ import { copyFile, lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sha256OfFile } from '../disk/file-hash.ts'
 import { ifThere } from '../disk/if-there.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent, systemErrorCode } from '../domain/errors.ts'
 import { fileNameOf, type BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import { Turns } from '../domain/turns.ts'
@@ -101,7 +101,7 @@ export class TrashFiles {
     try {
       renameSync(this.contentPath(bagId), going)
     } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') return
+      if (isAbsent(error)) return
       throw error
     }
     await rm(going, { force: true })

@@ -5,7 +5,7 @@ import {
   type Owner,
   type SpecialNode,
 } from '../../domain/attributes.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, noSuchFile } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import { NOTHING } from '../../intents/base.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -60,7 +60,7 @@ export class FolderHome implements Home, InsideOfFolders {
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const { open, item } = await this.#deps.folders.directory(parent)
     const child = (await open.folder.children(item)).get(name)
-    if (child === undefined) throw new DriveError('not-found', 'There is no such file.')
+    if (child === undefined) throw noSuchFile()
     return attributesOf(open, child)
   }
 

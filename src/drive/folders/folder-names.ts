@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, goneFile, noSuchFile } from '../../domain/errors.ts'
 import { checkTypedName } from '../../domain/names.ts'
 import { staysInside } from '../../zip/links.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -274,7 +274,7 @@ export class FolderNames {
   /** Takes something away with all that is in it; open files live on. The caller has the turn. */
   takeOut(item: Item): void {
     const { parent } = item
-    if (parent?.children === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (parent?.children === undefined) throw goneFile()
     const now = this.#deps.clock.now()
     this.#deps.changes.append({ op: 'remove', path: this.#pathOf(item), atMs: now })
     touch(parent, now)
@@ -363,7 +363,7 @@ export class FolderNames {
 
   #existing(children: Map<string, Item>, name: string): Item {
     const item = children.get(name)
-    if (item === undefined) throw new DriveError('not-found', 'There is no such file.')
+    if (item === undefined) throw noSuchFile()
     return item
   }
 
@@ -379,7 +379,7 @@ export class FolderNames {
 
   #pathOf(item: Item): string {
     const path = pathOfItem(item, this.#deps.folder.top)
-    if (path === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (path === undefined) throw goneFile()
     return path
   }
 }

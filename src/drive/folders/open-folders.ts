@@ -1,7 +1,7 @@
 import type { BagCache } from '../../content/bag-cache.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { keptOf } from '../../domain/attributes.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, goneFile } from '../../domain/errors.ts'
 import type { BagId, IntentId, NodeId } from '../../domain/ids.ts'
 import { NOTHING } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
@@ -220,7 +220,7 @@ export class OpenFolders {
       return { open, item: open.folder.top }
     }
     const place = this.#item(id)
-    if (place === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (place === undefined) throw goneFile()
     return place
   }
 

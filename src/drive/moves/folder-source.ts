@@ -1,4 +1,4 @@
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, goneFile } from '../../domain/errors.ts'
 import type { MovedTo } from '../../intents/intent.ts'
 import type { Item } from '../folders/items.ts'
 import type { JournalItem } from '../folders/journal.ts'
@@ -74,7 +74,7 @@ export class ItemSource implements MoveSource {
 
   protected refuseGone(): void {
     this.folder.folder.refuseClosed()
-    if (this.isGone) throw new DriveError('not-found', 'This file is gone.')
+    if (this.isGone) throw goneFile()
   }
 
   /** The folder must take the removal before anything is at the new place. */

@@ -1,6 +1,6 @@
 import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, noSuchFile } from '../../domain/errors.ts'
 import { isNode } from '../root/name-changes.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
@@ -87,7 +87,7 @@ export class Moves {
     if (parent !== ROOT) {
       const { open, item } = await openFolders.directory(parent)
       const child = (await open.folder.children(item)).get(name)
-      if (child === undefined) throw new DriveError('not-found', 'There is no such file.')
+      if (child === undefined) throw noSuchFile()
       return new ItemSource({ open, item: child }, this.#openIn(child))
     }
     await rootNodes.find(name)

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncFile } from '../../disk/sync.ts'
 import { keptOf } from '../../domain/attributes.ts'
-import { DriveError, fromFileSystem, isDriveError } from '../../domain/errors.ts'
+import { DriveError, fromFileSystem, goneFile, isDriveError } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { BagFacts } from '../../domain/record.ts'
 import type { MovedTo } from '../../intents/intent.ts'
@@ -92,7 +92,7 @@ export class RootFileSource implements MoveSource {
   #refuseChanged(): number {
     const name = this.#name
     if (name === undefined || this.#deps.entries.resolve(name) !== this.#node) {
-      throw new DriveError('not-found', 'This file is gone.')
+      throw goneFile()
     }
     if (this.#copied?.version !== this.#version()) {
       throw new DriveError('busy', 'The file changes while it is moved.')

@@ -1,7 +1,7 @@
 import type { BagCache } from '../../content/bag-cache.ts'
 import { copyIfThere } from '../../disk/copy-if-there.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+import { DriveError, fromFileSystem, isAbsent } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import { NOTHING, type Base } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
@@ -162,7 +162,7 @@ function openIfThere(path: string): LocalFile | undefined {
   try {
     return new LocalFile(path)
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined
+    if (isAbsent(error)) return undefined
     throw fromFileSystem(error, 'Staged content cannot be opened')
   }
 }

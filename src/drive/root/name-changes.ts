@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { keptOf, type SpecialNode } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import { DriveError, fromFileSystem, goneFile } from '../../domain/errors.ts'
 import { listedAs } from '../../domain/folder-names.ts'
 import { checkTypedName } from '../../domain/names.ts'
 import type { IntentId } from '../../domain/ids.ts'
@@ -175,7 +175,7 @@ export class NameChanges {
     if (isNode(node)) return this.#renameNode(node, target, { shown, serviceName })
     if (node.hasUnpromised) return this.#renameDraft(node, { shown, serviceName, replaced })
     const { entry } = node
-    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (entry === undefined) throw goneFile()
     const intent = await this.#recordRename(entry, serviceName, replaced)
     rootNames.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
     entries.resolve(shown)
@@ -192,7 +192,7 @@ export class NameChanges {
 
   /** Half of an exchange. It is not taken back, however the upload ends: so a power cut must not take it either. */
   async recordExchanged({ entry }: FileNode, name: string): Promise<void> {
-    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (entry === undefined) throw goneFile()
     const intent = await this.#recordRename(entry, name, NOTHING)
     if (intent === undefined) return
     await this.#deps.outbox.update(intent.id, (latest) => latest, { durable: true })
@@ -299,7 +299,7 @@ export class NameChanges {
     { shown, serviceName }: { readonly shown: string; readonly serviceName: string },
   ): Promise<undefined> {
     const { puts, rootNames, entries, uploader } = this.#deps
-    if (node.entry?.kind !== 'pending') throw new DriveError('not-found', 'This file is gone.')
+    if (node.entry?.kind !== 'pending') throw goneFile()
     if (target !== undefined) await this.unlink(target, { mayBeReplaced: false })
     const change = (put: PutIntent, base: Replaced): PutIntent =>
       renamed(put, serviceName, { phase: 'local' }, base)

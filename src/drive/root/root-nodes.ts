@@ -1,4 +1,4 @@
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, goneFile, noSuchFile } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import { isAnswered } from '../../intents/rules.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
@@ -32,7 +32,7 @@ export class RootNodes {
   async find(name: string): Promise<FileNode> {
     await this.#deps.entries.fresh()
     const node = this.#deps.entries.resolve(name) ?? (await this.#findZipped(name))
-    if (node === undefined) throw new DriveError('not-found', 'There is no such file.')
+    if (node === undefined) throw noSuchFile()
     return node
   }
 
@@ -48,7 +48,7 @@ export class RootNodes {
   /** A node as its name has it now: a bridge that knows nodes by their ids may not have looked at the name. */
   current(id: NodeId): FileNode {
     const node = this.#deps.nodes.inRoot(id)
-    if (node === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (node === undefined) throw goneFile()
     if (node.name !== undefined && !node.isAside) this.#deps.entries.resolve(node.name)
     return node
   }

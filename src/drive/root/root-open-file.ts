@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { goneFile } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { WholeFile } from '../../domain/whole-file.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
@@ -64,7 +64,7 @@ export class RootOpenFile extends OpenFile {
     const { node } = this
     const { entry, staged } = node
     if (staged !== undefined) return
-    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (entry === undefined) throw goneFile()
     const shown = this.#deps.contents.sizeOf(entry)
     const length = await this.source().length()
     const nowMs = this.#deps.clock.now()
@@ -77,7 +77,7 @@ export class RootOpenFile extends OpenFile {
     const { staged, entry } = this.node
     if (staged !== undefined) return staged
     if (this.#source !== undefined) return this.#source
-    if (entry === undefined) throw new DriveError('not-found', 'This file is gone.')
+    if (entry === undefined) throw goneFile()
     this.#source = this.#deps.contents.open(entry)
     return this.#source
   }

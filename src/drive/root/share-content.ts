@@ -1,5 +1,5 @@
 import { link } from 'node:fs/promises'
-import { fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
+import { fromFileSystem, isAbsent } from '../../domain/errors.ts'
 import type { PutContent, PutIntent } from '../../intents/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 
@@ -17,7 +17,7 @@ export async function shareContent(
     return intent.content
   } catch (error) {
     const latest = outbox.put(intent.id)
-    if (systemErrorCode(error) === 'ENOENT' && latest !== undefined) {
+    if (isAbsent(error) && latest !== undefined) {
       if (latest.bagId !== undefined) {
         return { from: 'bag', bagId: latest.bagId, length: intent.content.length ?? 0 }
       }

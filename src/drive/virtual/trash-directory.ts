@@ -1,4 +1,4 @@
-import { DriveError, systemErrorCode } from '../../domain/errors.ts'
+import { DriveError, isAbsent } from '../../domain/errors.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { TrashItem } from '../../trash/item.ts'
 import { nameItems } from '../../trash/item-names.ts'
@@ -68,7 +68,7 @@ export class TrashDirectory implements VirtualDirectory {
       const source = new LocalFile(this.#deps.trash.files.contentPath(bagId))
       return { source, size: await source.length(), mtimeMs: deletedAtMs }
     } catch (error) {
-      if (systemErrorCode(error) !== 'ENOENT') throw error
+      if (!isAbsent(error)) throw error
       throw new DriveError('gone', 'It is no longer in the trash.', { cause: error })
     }
   }

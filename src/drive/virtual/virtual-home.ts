@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError, isDriveError } from '../../domain/errors.ts'
+import { DriveError, goneFile, isDriveError, noSuchFile } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Created, OpenOptions, Home } from '../tree/home.ts'
@@ -50,7 +50,7 @@ export class VirtualHome implements Home {
   async lookup(parent: NodeId, name: string): Promise<Attributes> {
     const directory = this.#directory(parent)
     const node = this.#child(directory, name)
-    if (node === undefined) throw new DriveError('not-found', 'There is no such file.')
+    if (node === undefined) throw noSuchFile()
     if (isDirectory(node)) return this.#directoryAttributes(node)
     try {
       return fileAttributes(node, await node.kept.glance())
@@ -158,7 +158,7 @@ export class VirtualHome implements Home {
 
   #node(id: NodeId): VirtualNode {
     const node = this.#nodes.get(id)
-    if (!this.#isOwn(node)) throw new DriveError('not-found', 'This file is gone.')
+    if (!this.#isOwn(node)) throw goneFile()
     return node
   }
 

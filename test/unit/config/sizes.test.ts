@@ -5,7 +5,8 @@ import { isDriveError } from '../../../src/domain/errors.ts'
 
 test.each([
   ['0', 0],
-  ['123', 123],
+  ['1234', 1234],
+  ['123B', 123],
   ['10GB', 10e9],
   ['10 gb', 10e9],
   ['1.5G', 1.5e9],
@@ -31,6 +32,16 @@ test.each([
 ])('refuses %j and says how a size is written', (text) => {
   expect(() => parseSize(text)).toThrow(expect.objectContaining({ code: 'usage' }))
   expect(() => parseSize(text)).toThrow(JSON.stringify(text))
+})
+
+test.each(['5', ' 999 ', '1.5'])('asks for the unit of %j', (text) => {
+  expect(() => parseSize(text)).toThrow(
+    expect.objectContaining({
+      code: 'usage',
+      message: expect.stringContaining('has no unit') as string,
+      facts: { hint: expect.stringContaining(`${text.trim()}GB`) as string },
+    }),
+  )
 })
 
 test('any whole number with any unit is that many units', () => {

@@ -32,7 +32,7 @@ profiles:
 
   it.each([
     ['profiles\n', 1, 'lines such as "name: value"'],
-    ['profiles:\n  work: [\n', 3, 'indented otherwise'],
+    ['profiles:\n  work: [\n', 3, 'a bracket before it is not closed, or'],
     ['profiles:\n  work: {a: "b}\n', 3, 'a closing quote, bracket or comma'],
     ['profiles:\n  work:\n\turl: x\n', 3, 'expected'],
     ['profiles:\n  work: {}\n  work: {}\n', 3, 'there twice'],
