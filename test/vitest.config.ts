@@ -13,8 +13,8 @@ const withoutShellStart = { BASH_ENV: '', SHLVL: '1' }
 /** The profiles of the user that runs the tests must not lead a test to an account of theirs. */
 const env = { ...withoutShellStart, XDG_CONFIG_HOME: '/nonexistent' }
 
-/** Three files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */
-const threeAtATime = { maxWorkers: 3 }
+/** Four files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */
+const fourAtATime = { maxWorkers: 4 }
 
 /**
  * Files follow each other in a process, with the modules that it has loaded: to load the service, its libraries and
@@ -59,7 +59,7 @@ export default defineConfig({
           expect,
           env,
           isolate,
-          ...threeAtATime,
+          ...fourAtATime,
           include: ['test/unit/**/*.test.ts'],
           setupFiles: ['test/support/properties.ts'],
           testTimeout: 120_000,
@@ -71,7 +71,7 @@ export default defineConfig({
           expect,
           env,
           isolate,
-          ...threeAtATime,
+          ...fourAtATime,
           include: ['test/model/**/*.test.ts'],
         },
       },
@@ -81,7 +81,7 @@ export default defineConfig({
           expect,
           env,
           isolate,
-          ...threeAtATime,
+          ...fourAtATime,
           include: ['test/mount/**/*.test.ts'],
           testTimeout: 1_200_000,
           hookTimeout: 1_200_000,

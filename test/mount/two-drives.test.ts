@@ -12,7 +12,7 @@ const TIMEOUT_MS = 1_200_000
 
 /** Runs that share a pair of drives. */
 const TOGETHER = 10
-const BATCHES_AT_ONCE = 2
+const BATCHES_AT_ONCE = 4
 /** Every third batch has a listing that is later by this. */
 const LAG_MS = 400
 /** In fewer runs some kinds of moments may not come. */
