@@ -130,7 +130,7 @@ export class FolderFiles {
   async #stageNameless(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
     const { contents } = this.#deps
     const { content } = item
-    if (content.from === 'local' && !content.isPinned && !content.hasSum) {
+    if (content.from === 'local' && !content.isFrozen && !content.hasSum) {
       return contents.stagedOf(item, content)
     }
     return this.#copied(item, await contents.makeNameless(givenOf(item)), options)
@@ -358,7 +358,7 @@ function sumOf(staged: StagedFile): string | undefined {
 
 /** True for content that packing reads, or that a zip or the start after a kill may need as it is. */
 function staysAsItIs(content: LocalContent, { empty }: { readonly empty: boolean }): boolean {
-  if (content.isPinned) return true
+  if (content.isFrozen) return true
   // What was closed is not cut to nothing in place: a kill before the next close would take it.
   if (empty && content.length > 0 && content.journaled && content.staged?.hasUnpromised !== true)
     return true

@@ -76,7 +76,7 @@ export class FolderRounds {
   hold(snapshot: Snapshot): void {
     this.#release()
     this.#snapshot = snapshot
-    for (const content of localOf(snapshot)) content.pin()
+    for (const content of localOf(snapshot)) content.freeze()
   }
 
   /**
@@ -201,7 +201,7 @@ export class FolderRounds {
 
   #release(): void {
     this.#deps.salvage.end()
-    if (this.#snapshot !== undefined) for (const each of localOf(this.#snapshot)) each.unpin()
+    if (this.#snapshot !== undefined) for (const each of localOf(this.#snapshot)) each.thaw()
     this.#snapshot = undefined
   }
 

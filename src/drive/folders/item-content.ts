@@ -35,8 +35,8 @@ export class LocalContent {
   undo: Undo | undefined
   /** Until it is closed: the content of before, which the folder is stored with. */
   before: LocalContent | ArchivedContent | undefined
-  /** While packing reads it, a write goes to a copy. */
-  #pins = 0
+  /** How many zips and copies read it now. */
+  #readers = 0
   /** Removes the file; set once no file of the folder has this content any more. */
   #remove: (() => void) | undefined
 
@@ -51,19 +51,20 @@ export class LocalContent {
     return !this.isClosed || this.undo !== undefined
   }
 
-  get isPinned(): boolean {
-    return this.#pins > 0
+  /** As `StagedFile.isDraft` of the root: while it is frozen a write goes to a copy of it. */
+  get isFrozen(): boolean {
+    return this.#readers > 0
   }
 
-  /** From now on a write goes to a copy, so that this content stays as it is. */
-  pin(): void {
-    this.#pins += 1
+  /** It stays as it is until as many calls of `thaw` have come. */
+  freeze(): void {
+    this.#readers += 1
   }
 
-  /** Content that was let go of while it was pinned goes now. */
-  unpin(): void {
-    this.#pins -= 1
-    if (this.#pins === 0) this.#remove?.()
+  /** Content that was let go of while it was frozen goes now. */
+  thaw(): void {
+    this.#readers -= 1
+    if (this.#readers === 0) this.#remove?.()
   }
 
   /** What was closed is not needed any more: it was closed anew, or is kept elsewhere. */
@@ -78,7 +79,7 @@ export class LocalContent {
     this.room.giveBack()
     this.dropUndo()
     this.#remove = remove
-    if (this.#pins === 0) remove()
+    if (!this.isFrozen) remove()
   }
 
   /** Lets go of the open file; it is opened again at the next use. */
@@ -90,5 +91,5 @@ export class LocalContent {
 
 /** True for content that may be written in place, without a look at what it was. */
 export function isChangeable(content: LocalContent): boolean {
-  return !content.isPinned && content.isWritten && !content.hasSum
+  return !content.isFrozen && content.isWritten && !content.hasSum
 }

@@ -105,7 +105,7 @@ function archivedItem(node: ArchiveNode, path: string, archive: Archive): PlanIt
     : { type: 'file', path, ...kept, content: { from: 'archive', archive, node } }
 }
 
-/** Writes the zip; whole or not at all. Staged files are pinned by the caller meanwhile. */
+/** Writes the zip; whole or not at all. Staged files are frozen by the caller meanwhile. */
 export async function pack(
   plan: readonly PlanItem[],
   path: string,

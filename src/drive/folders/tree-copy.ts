@@ -8,13 +8,13 @@ import type { OpenFolder } from './open-folder.ts'
 
 /**
  * Copies of the files of a subtree, made in a directory of their own while the subtree may still
- * change. Content that is copied is pinned, so that what changes is told from what does not.
+ * change. Content that is copied is frozen, so that what changes is told from what does not.
  */
 export class TreeCopy {
   readonly #open: OpenFolder
   readonly #dir: string
   readonly #copies = new Map<LocalContent | ArchivedContent, { file: string; length: number }>()
-  readonly #pinned: LocalContent[] = []
+  readonly #frozen: LocalContent[] = []
 
   /** `dir` is there and empty. */
   constructor(open: OpenFolder, dir: string) {
@@ -50,8 +50,8 @@ export class TreeCopy {
     const known = this.#copies.get(content)
     if (known !== undefined) return known
     if (content.from === 'local') {
-      content.pin()
-      this.#pinned.push(content)
+      content.freeze()
+      this.#frozen.push(content)
     }
     const file = String(this.#copies.size + 1)
     const length = await this.#open.files.copyTo(item, join(this.#dir, file))
@@ -62,7 +62,7 @@ export class TreeCopy {
 
   /** Lets go of what was copied; the copies stay. */
   release(): void {
-    for (const content of this.#pinned.splice(0)) content.unpin()
+    for (const content of this.#frozen.splice(0)) content.thaw()
     this.#open.folder.openFiles -= 1
     this.#open.folder.closeOldZips()
   }

@@ -83,7 +83,7 @@ export class ItemSource implements MoveSource {
   }
 
   async remove(to: MovedTo): Promise<void> {
-    // Content that is still pinned would stay behind.
+    // Content that is still frozen would stay behind.
     this.release()
     await this.folder.changes.noteMoved(to)
     // It is at its new place, and this place knows that, before it goes.
