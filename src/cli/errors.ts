@@ -37,6 +37,7 @@ const EXIT_CODES: Readonly<Record<DriveErrorCode, number>> = {
   'name-too-long': FAILED,
   invalid: FAILED,
   'no-attribute': FAILED,
+  'beyond-end': FAILED,
   'not-permitted': FAILED,
   'read-only': FAILED,
   unsupported: FAILED,

@@ -127,6 +127,10 @@ export class BagReader {
     return this.#bag.wholeFile
   }
 
+  get fd(): number | undefined {
+    return this.wholeFile()?.fd
+  }
+
   /** Throws `corrupt` when it was given bytes that have since turned out to be wrong. */
   check(): void {
     this.#checkOpen()

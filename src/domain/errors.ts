@@ -12,6 +12,7 @@ export type DriveErrorCode =
   | 'name-too-long'
   | 'invalid'
   | 'no-attribute'
+  | 'beyond-end'
   | 'busy'
   | 'not-permitted'
   | 'read-only'

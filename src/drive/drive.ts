@@ -15,7 +15,7 @@ import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
 import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
 import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
-import type { WriteOptions } from './tree/open-file.ts'
+import type { OnDisk, WriteOptions } from './tree/open-file.ts'
 import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
@@ -252,6 +252,11 @@ export class Drive {
   /** What a handle reads, when it is whole, checked, and in a file of the local disk that nothing changes. */
   wholeFileOf(handle: HandleId): WholeFile | undefined {
     return this.#parts.handles.file(handle).wholeFile()
+  }
+
+  /** Of what a handle reads, to look for its holes. */
+  onDisk(handle: HandleId): Promise<OnDisk> {
+    return this.#parts.handles.file(handle).onDisk()
   }
 
   /** Writes all of `bytes`; a number at once in the common case. */

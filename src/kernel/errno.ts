@@ -16,6 +16,7 @@ const ERRNO: Record<DriveErrorCode, number> = {
   'name-too-long': errno.ENAMETOOLONG,
   invalid: errno.EINVAL,
   'no-attribute': errno.ENODATA,
+  'beyond-end': errno.ENXIO,
   busy: errno.EBUSY,
   'not-permitted': errno.EPERM,
   'read-only': errno.EROFS,

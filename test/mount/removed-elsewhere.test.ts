@@ -43,7 +43,8 @@ describe.runIf(canMount())('a file that was stored here', () => {
     expect(await drive.sh('cat doc')).toBe('old\n')
     bench.service.proxy.lagListing(3_000)
     await drive.sh('echo new > doc; echo first > other')
-    expect((await bench.service.list()).map(({ bag_id }) => bag_id)).not.toContain(old)
+    const bags = async () => (await bench.service.list()).map(({ bag_id }) => bag_id)
+    await expect.poll(bags).not.toContain(old)
     const asked = (): number =>
       bench.service.proxy.requests.filter(({ path }) => LISTING.test(path)).length
     const before = asked()

@@ -48,6 +48,16 @@ def names(): return [name for name in os.listxattr(path) if not name.startswith(
 os.setxattr(path, 'user.a', b'\\0\\xff'); had = os.getxattr(path, 'user.a'), names()
 os.removexattr(path, 'user.a'); print(*had, names())`
 
+/** Where the first data of a file begins, where it ends, and whether there is more behind it. */
+const EXTENTS = `
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+data = os.lseek(file, 0, os.SEEK_DATA)
+hole = os.lseek(file, data, os.SEEK_HOLE)
+try: more = os.lseek(file, hole, os.SEEK_DATA)
+except OSError as error: more = 0 if error.errno == 6 else -1
+print(data, hole, more)`
+
 /** Exchanges two names. */
 const EXCHANGE = `
 import ctypes, os, sys
@@ -180,6 +190,23 @@ const CONTENT: readonly Promised[] = [
       await execa('fallocate', ['--punch-hole', '-o', '5000', '-l', '50000', join(dir, 'f')])
       bytes.fill(0, 5000, 55_000)
       expect((await readFile(join(dir, 'f'))).equals(bytes)).toBe(true)
+    },
+  },
+  {
+    title: 'tells where its data and its holes are',
+    isOfDevFuse: true,
+    run: async (dir) => {
+      const file = await open(join(dir, 'f'), 'w')
+      await file.write('data', 1_000_000)
+      await file.truncate(2_000_000)
+      await file.close()
+      const told = await execa('python3', ['-c', EXTENTS, join(dir, 'f')])
+      const [data = 0, hole = 0, end] = told.stdout.split(' ').map(Number)
+      expect(data).toBeGreaterThan(900_000)
+      expect(data).toBeLessThanOrEqual(1_000_000)
+      expect(hole).toBeGreaterThan(1_000_000)
+      expect(hole).toBeLessThan(1_100_000)
+      expect(end).toBe(0)
     },
   },
   {

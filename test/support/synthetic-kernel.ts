@@ -6,6 +6,7 @@ import type { Drive } from '../../src/drive/drive.ts'
 import type { BridgeSettings } from '../../src/kernel/bridge.ts'
 import type { BackingFiles } from '../../src/kernel/dev-fuse/backing-files.ts'
 import type { Channel } from '../../src/kernel/dev-fuse/channel.ts'
+import { loadLibc, type SeekExtent } from '../../src/kernel/dev-fuse/libc.ts'
 import { OPCODES, type OpcodeName } from '../../src/kernel/dev-fuse/opcodes.ts'
 import { Session } from '../../src/kernel/dev-fuse/session.ts'
 import type { OperationWatch } from '../../src/kernel/operation-watch.ts'
@@ -34,6 +35,7 @@ const SETTINGS: BridgeSettings = {
   thumbnailBytes: 2_000_000,
   passthrough: 'auto',
 }
+const LIBC = await loadLibc()
 /** For a program without privilege. */
 const NO_FILES: BackingFiles = {
   refusal: () => 'EPERM',
@@ -54,6 +56,7 @@ export interface SyntheticKernelDeps {
   readonly isToStop?: (pid: number) => boolean
   readonly watch?: OperationWatch
   readonly backingFiles?: BackingFiles
+  readonly seek?: SeekExtent
   readonly settings?: Partial<BridgeSettings>
   /** Undefined for that of a new kernel. */
   readonly version?: typeof OLD_KERNEL | undefined
@@ -74,7 +77,7 @@ export class SyntheticKernel implements Channel {
   constructor(deps: SyntheticKernelDeps) {
     const { settings, ...given } = deps
     this.session = new Session(
-      { clock: systemClock, backingFiles: NO_FILES, ...given, channel: this },
+      { clock: systemClock, backingFiles: NO_FILES, seek: LIBC.seek, ...given, channel: this },
       { ...SETTINGS, ...settings },
     )
   }

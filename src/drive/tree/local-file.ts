@@ -4,15 +4,15 @@ import type { Source } from './source.ts'
 
 /** A finished file on the local disk. */
 export class LocalFile implements Source {
-  readonly #fd: number
+  readonly fd: number
   #closed = false
 
   constructor(path: string) {
-    this.#fd = openSync(path, 'r')
+    this.fd = openSync(path, 'r')
   }
 
   length(): Promise<number> {
-    return Promise.resolve(fstatSync(this.#fd).size)
+    return Promise.resolve(fstatSync(this.fd).size)
   }
 
   read(buffer: Uint8Array, position: number): Promise<number> {
@@ -22,7 +22,7 @@ export class LocalFile implements Source {
   readNow(buffer: Uint8Array, position: number): number {
     if (this.#closed) throw new DriveError('bad-handle', 'This file is closed.')
     try {
-      return readSync(this.#fd, buffer, 0, buffer.length, position)
+      return readSync(this.fd, buffer, 0, buffer.length, position)
     } catch (error) {
       throw fromFileSystem(error, 'Content on this machine cannot be read')
     }
@@ -31,6 +31,6 @@ export class LocalFile implements Source {
   close(): void {
     if (this.#closed) return
     this.#closed = true
-    closeSync(this.#fd)
+    closeSync(this.fd)
   }
 }

@@ -14,6 +14,13 @@ export interface OpenMode {
   readonly keepsAtime?: boolean
 }
 
+/** What an open file reads now: its length in bytes, and the file of the local disk that is just that, if there is one. */
+export interface OnDisk {
+  readonly length: number
+  /** To be used at once: a later write may make it another. */
+  readonly fd: number | undefined
+}
+
 /** What a bridge knows of a write. */
 export interface WriteOptions {
   /** It goes to the end of the file; the position is where the kernel takes that to be. */
@@ -83,6 +90,11 @@ export abstract class OpenFile {
   /** How long it is now, in bytes. */
   async length(): Promise<number> {
     return (await this.source()).length()
+  }
+
+  async onDisk(): Promise<OnDisk> {
+    const length = await this.length()
+    return { length, fd: (await this.source()).fd }
   }
 
   /** What is read, when it is whole in a file of the local disk and nothing is staged; undefined where a home has none such. */

@@ -10,5 +10,7 @@ export interface Source {
   readNow(buffer: Uint8Array, position: number): number | undefined
   /** All of it as it is on the local disk, where that is so. */
   wholeFile?(): WholeFile | undefined
+  /** A file of the local disk that is just this, with its holes: open until `close`. Undefined where there is none now. */
+  readonly fd?: number | undefined
   close(): void
 }

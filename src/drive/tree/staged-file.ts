@@ -59,7 +59,7 @@ export class StagedFile implements Source {
   readonly #before: () => BytesBefore | undefined
   /** True from the moment at which its content is taken for a promise. */
   #isFrozen = false
-  readonly #fd: number
+  readonly fd: number
   #length = 0
   /** Hash of the first `hashed` bytes, kept while writing is sequential. */
   #hash: Hash | undefined = createHash('sha256')
@@ -88,8 +88,8 @@ export class StagedFile implements Source {
     this.room = settings.room
     this.#before = settings.before ?? (() => undefined)
     try {
-      this.#fd = openSync(draft.path, constants.O_RDWR | constants.O_CREAT, 0o600)
-      this.#length = fstatSync(this.#fd).size
+      this.fd = openSync(draft.path, constants.O_RDWR | constants.O_CREAT, 0o600)
+      this.#length = fstatSync(this.fd).size
     } catch (error) {
       throw fromFileSystem(error, 'New content cannot be staged')
     }
@@ -125,7 +125,7 @@ export class StagedFile implements Source {
 
   readNow(buffer: Uint8Array, position: number): number {
     try {
-      return readSync(this.#fd, buffer, 0, buffer.length, position)
+      return readSync(this.fd, buffer, 0, buffer.length, position)
     } catch (error) {
       throw fromFileSystem(error, 'Staged content cannot be read')
     }
@@ -153,7 +153,7 @@ export class StagedFile implements Source {
     try {
       let done = 0
       while (done < bytes.length) {
-        done += writeSync(this.#fd, bytes, done, bytes.length - done, position + done)
+        done += writeSync(this.fd, bytes, done, bytes.length - done, position + done)
       }
     } catch (error) {
       this.#takeBack()
@@ -191,7 +191,7 @@ export class StagedFile implements Source {
   /** A write that failed half way may have left bytes behind the end, and others in the middle. */
   #takeBack(): void {
     this.#hash = undefined
-    ftruncateSync(this.#fd, this.#length)
+    ftruncateSync(this.fd, this.#length)
   }
 
   /** Keeps what a cut would take, with turns for others; without it, `truncate` keeps it in one go. */
@@ -202,7 +202,7 @@ export class StagedFile implements Source {
   truncate(length: number, nowMs: number): void {
     this.#before()?.keep(this, length, Infinity)
     try {
-      ftruncateSync(this.#fd, length)
+      ftruncateSync(this.fd, length)
     } catch (error) {
       throw fromFileSystem(error, 'Staged content cannot be cut')
     }
@@ -244,7 +244,7 @@ export class StagedFile implements Source {
   /** Resolves when the content would survive a power cut. */
   async sync(): Promise<void> {
     try {
-      await syncData(this.#fd)
+      await syncData(this.fd)
     } catch (error) {
       throw fromFileSystem(error, 'Staged content cannot be written')
     }
@@ -279,7 +279,7 @@ export class StagedFile implements Source {
     this.#users -= 1
     if (this.#users > 0 || this.#closed) return
     this.#closed = true
-    closeSync(this.#fd)
+    closeSync(this.fd)
   }
 
   #hashWrite(bytes: Uint8Array, position: number): void {

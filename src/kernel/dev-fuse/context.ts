@@ -5,6 +5,7 @@ import type { BridgeSettings } from '../bridge.ts'
 import type { OpenDescriptors } from '../open-descriptors.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { DirectoryHandles } from './directory-handles.ts'
+import type { SeekExtent } from './libc.ts'
 import type { NodeIds } from './node-ids.ts'
 import type { Lookups } from './lookups.ts'
 import type { Notices } from './notices.ts'
@@ -30,6 +31,7 @@ export interface SessionContext {
   readonly buffers: ReadBuffers
   readonly descriptors: OpenDescriptors
   readonly clock: Clock
+  readonly seek: SeekExtent
 }
 
 /** Does what a request asks. It takes the body apart before it returns; an error becomes an errno. */

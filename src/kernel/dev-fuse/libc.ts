@@ -17,8 +17,15 @@ const FUSE_DEV_IOC_BACKING_CLOSE = 0x4004_e502
 const DESCRIPTOR_AT = 16
 const CONTROL_BYTES = DESCRIPTOR_AT + 8
 
+/**
+ * Where data (SEEK_DATA, 3) or a hole (SEEK_HOLE, 4) of an open file begins, from an offset on, in bytes; `none` where there is
+ * none up to the end, and undefined where the file system cannot tell. See lseek(2).
+ */
+export type SeekExtent = (fd: number, offset: number, whence: number) => number | 'none' | undefined
+
 /** What the bridge needs of the system and Node does not offer. */
 export interface Libc {
+  readonly seek: SeekExtent
   /** Two ends of a stream; programs that are started do not inherit them. */
   socketPair(): readonly [number, number]
   /** Makes a descriptor mean what another one does. */
@@ -74,6 +81,7 @@ export async function loadLibc(): Promise<Libc> {
       const flags = done('fcntl', fcntl(fd, F_GETFL))
       done('fcntl', fcntl(fd, F_SETFL, 'int', flags | O_NONBLOCK))
     },
+    seek: seekBy(library.func('int64_t lseek(int, int64_t, int)') as CFunction, errorName),
     ...backingCalls({ ioctl, done, errorName }),
     receiveDescriptor: (socket) => {
       const control = Buffer.alloc(CONTROL_BYTES)
@@ -89,6 +97,14 @@ export async function loadLibc(): Promise<Libc> {
       const received = done('recvmsg', recvmsg(socket, message, MSG_CMSG_CLOEXEC))
       return received === 0 ? undefined : control.readInt32LE(DESCRIPTOR_AT)
     },
+  }
+}
+
+function seekBy(lseek: CFunction, errorName: () => string): SeekExtent {
+  return (fd, offset, whence) => {
+    const at = lseek(fd, offset, whence)
+    if (at >= 0) return at
+    return errorName() === 'ENXIO' ? 'none' : undefined
   }
 }
 

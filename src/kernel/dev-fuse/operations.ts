@@ -10,7 +10,7 @@ import { DONE } from './answer.ts'
 
 /**
  * The operations that have an answer of their own. All others are answered with ENOSYS: the kernel then keeps locks
- * itself, takes files as always ready (POLL), and finds no holes (LSEEK).
+ * itself, and takes files as always ready (POLL).
  */
 export function allOperations(context: SessionContext): Operations {
   return {

@@ -1,18 +1,28 @@
 import { DriveError } from '../../domain/errors.ts'
 import type { HandleId, NodeId } from '../../domain/ids.ts'
+import type { OnDisk } from '../../drive/tree/open-file.ts'
 import { DONE } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
-import { COPY_FILE_RANGE_IN, FALLOCATE_IN, WRITE_OUT } from './structures.ts'
+import type { SeekExtent } from './libc.ts'
+import { COPY_FILE_RANGE_IN, FALLOCATE_IN, LSEEK_IN, LSEEK_OUT, WRITE_OUT } from './structures.ts'
 
 /** Flags of FALLOCATE. */
 const KEEP_SIZE = 1 << 0
 const PUNCH_HOLE = 1 << 1
 const ZERO_RANGE = 1 << 4
+/** Of LSEEK; the kernel sees to all others itself. */
+const SEEK_DATA = 3
+const SEEK_HOLE = 4
 /** What is copied at once: a program that is to stop does not wait for more. */
 const MAX_COPY_BYTES = 16 << 20
 
-export function rangeOperations({ drive, lookups }: SessionContext): Operations {
+export function rangeOperations({ drive, lookups, seek }: SessionContext): Operations {
   return {
+    LSEEK: async ({ body }) => {
+      const asked = LSEEK_IN.decode(body)
+      const offset = findExtent(seek, await drive.onDisk(asked.handle as HandleId), asked)
+      return { parts: [LSEEK_OUT.encode({ offset })] }
+    },
     FALLOCATE: async ({ node, body }) => {
       const { handle, offset, length, mode } = FALLOCATE_IN.decode(body)
       const isKnown =
@@ -32,4 +42,23 @@ export function rangeOperations({ drive, lookups }: SessionContext): Operations 
       return { parts: [WRITE_OUT.encode({ size })] }
     },
   }
+}
+
+/** Where data or a hole begins, from an offset on: all is data of what is in no file of the local disk. */
+function findExtent(
+  seek: SeekExtent,
+  { length, fd }: OnDisk,
+  { offset, whence }: { readonly offset: number; readonly whence: number },
+): number {
+  if (whence !== SEEK_DATA && whence !== SEEK_HOLE) {
+    throw new DriveError('invalid', 'Data and holes are all that is looked for.')
+  }
+  if (offset >= length) throw beyondEnd()
+  const at = fd === undefined ? undefined : seek(fd, offset, whence)
+  if (at === 'none') throw beyondEnd()
+  return at === undefined ? (whence === SEEK_DATA ? offset : length) : Math.min(at, length)
+}
+
+function beyondEnd(): DriveError {
+  return new DriveError('beyond-end', 'There is nothing of this kind from here to the end.')
 }

@@ -9,6 +9,7 @@ import { logFailure } from '../log-failure.ts'
 import { OpenDescriptors } from '../open-descriptors.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { BackingFiles } from './backing-files.ts'
+import type { SeekExtent } from './libc.ts'
 import type { Channel } from './channel.ts'
 import type { Operations } from './context.ts'
 import { DirectoryHandles } from './directory-handles.ts'
@@ -39,6 +40,7 @@ export interface SessionDeps extends BridgeDeps {
   readonly channel: Channel
   readonly clock: Clock
   readonly backingFiles: BackingFiles
+  readonly seek: SeekExtent
   readonly isToStop?: (pid: number) => boolean
 }
 
@@ -63,7 +65,7 @@ export class Session {
   #isReady = false
 
   constructor(deps: SessionDeps, settings: BridgeSettings) {
-    const { drive, log, clock, channel, watch, backingFiles } = deps
+    const { drive, log, clock, channel, watch, backingFiles, seek } = deps
     this.#deps = deps
     const reason = whyNoPassthrough(settings)
     this.#passthrough = new Passthrough(
@@ -93,6 +95,7 @@ export class Session {
     const operations = allOperations({
       ...known,
       settings,
+      seek,
       trust: this.#trust,
       passthrough: this.#passthrough,
       directories: new DirectoryHandles(),

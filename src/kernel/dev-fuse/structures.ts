@@ -177,6 +177,14 @@ export const COPY_FILE_RANGE_IN = new Structure({
   flags: 'u64',
 })
 
+export const LSEEK_IN = new Structure({
+  handle: 'u64',
+  offset: 'u64',
+  whence: 'u32',
+  _padding: 'u32',
+})
+export const LSEEK_OUT = new Structure({ offset: 'u64' })
+
 export const STATFS_OUT = new Structure({
   blocks: 'u64',
   bfree: 'u64',

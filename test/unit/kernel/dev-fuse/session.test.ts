@@ -11,6 +11,8 @@ import { SyntheticKernel, texts, type Told } from '../../../support/synthetic-ke
 
 const ROOT = 1
 const KEEP_CACHE = 2
+const SEEK_DATA = 3
+const SEEK_HOLE = 4
 const NOTHING_SET = {
   valid: 0,
   handle: 0,
@@ -397,6 +399,42 @@ describe('a session', () => {
     await close(node, reader)
   })
 
+  it.each(['the root', 'a folder'])('finds data and holes of a file in %s', async (place) => {
+    const parent = place === 'the root' ? ROOT : await makeFolder('d')
+    const { node, handle } = await create('sparse', parent)
+    const seek = async (offset: number, whence: number, of = handle) => {
+      const asked = wire.LSEEK_IN.encode({ handle: of, offset, whence })
+      const { error, body } = await kernel.ask('LSEEK', node, asked)
+      return error ?? wire.LSEEK_OUT.decode(body).offset
+    }
+    const [far, end] = [4 << 20, 8 << 20]
+    await write(node, handle, 'x', far)
+    const longer = wire.FALLOCATE_IN.encode({ handle, offset: 0, length: end, mode: 0 })
+    expect((await kernel.ask('FALLOCATE', node, longer)).error).toBeUndefined()
+    const lookAll = async (of: number): Promise<void> => {
+      expect(await seek(0, SEEK_DATA, of)).toBe(far)
+      expect(await seek(0, SEEK_HOLE, of)).toBe(0)
+      expect(await seek(far, SEEK_DATA, of)).toBe(far)
+      const hole = await seek(far, SEEK_HOLE, of)
+      expect(hole).toBeGreaterThan(far)
+      expect(hole).toBeLessThan(end)
+      expect(await seek(Number(hole), SEEK_DATA, of)).toBe('ENXIO')
+      expect(await seek(end, SEEK_HOLE, of)).toBe('ENXIO')
+      expect(await seek(0, 7, of)).toBe('EINVAL')
+    }
+    await lookAll(handle)
+    await close(node, handle)
+    await home.drain()
+    const reader = wire.OPEN_OUT.decode((await open(node)).body).handle
+    if (place === 'the root') await lookAll(reader)
+    else {
+      // All of it is data where it is in a zip.
+      expect(await seek(7, SEEK_DATA, reader)).toBe(7)
+      expect(await seek(7, SEEK_HOLE, reader)).toBe(end)
+    }
+    await close(node, reader)
+  })
+
   it('has the attributes that the drive has', async () => {
     const node = await make('f', 'x')
     const name = 'user.bagfs.description'
@@ -424,7 +462,7 @@ describe('a session', () => {
     expect(wire.STATFS_OUT.decode((await kernel.ask('STATFS', ROOT)).body)).toMatchObject({
       namelen: 255,
     })
-    const left = ['GETLK', 'SETLK', 'SETLKW', 'POLL', 'ACCESS', 'LSEEK', 'STATX', 'IOCTL'] as const
+    const left = ['GETLK', 'SETLK', 'SETLKW', 'POLL', 'ACCESS', 'STATX', 'IOCTL'] as const
     for (const operation of [...left, 'BMAP'] as const) {
       expect((await kernel.ask(operation, node, Buffer.alloc(64))).error).toBe('ENOSYS')
     }

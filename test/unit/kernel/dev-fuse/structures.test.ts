@@ -36,6 +36,8 @@ const SIZES: Readonly<Record<string, number>> = {
   WRITE_OUT: 8,
   FALLOCATE_IN: 32,
   COPY_FILE_RANGE_IN: 56,
+  LSEEK_IN: 24,
+  LSEEK_OUT: 8,
   STATFS_OUT: 80,
   SETXATTR_IN: 8,
   GETXATTR_IN: 8,
