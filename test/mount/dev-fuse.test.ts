@@ -1,10 +1,20 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { access, constants, readdir, readFile, writeFile } from 'node:fs/promises'
+import {
+  access,
+  chmod,
+  constants,
+  copyFile,
+  mkdir,
+  readdir,
+  readFile,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { findMount } from '../../src/disk/find-mount.ts'
 import { canActAsOther, canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 import { OpenFile } from '../support/open-file.ts'
@@ -360,6 +370,40 @@ for n in itertools.count():
       expect(await readFile(join(again.path, `f${n}`), 'utf8')).toBe(String(n).repeat(1000))
     }
   })
+})
+
+describe.runIf(canActAsOther())('a drive over dev-fuse of root', () => {
+  let bench: Bench
+  beforeEach(async () => {
+    bench = await Bench.start({ bridge: 'dev-fuse' })
+  })
+  afterEach(async () => {
+    await bench.close()
+  })
+
+  it.each(['of this machine', 'of util-linux 2.39 and newer'])(
+    'is known as one, and comes back after a kill, by the mount(8) %s',
+    async (which) => {
+      if (which !== 'of this machine') {
+        const bin = join(bench.dir, 'bin')
+        await mkdir(bin)
+        await copyFile('test/support/new_mount.py', join(bin, 'mount'))
+        await chmod(join(bin, 'mount'), 0o755)
+        vi.stubEnv('PATH', `${bin}:${process.env['PATH'] ?? ''}`)
+        onTestFinished(() => {
+          vi.unstubAllEnvs()
+        })
+      }
+      const drive = await bench.mount('--write-back')
+      expect((await findMount(drive.path))?.type).toBe('fuse.bagfs')
+      await drive.sh('echo one > f')
+      drive.signal('SIGKILL')
+      await drive.ended()
+      expect(await bench.mountBy('--write-back')).toMatchObject({ code: 0 })
+      expect(await drive.sh('cat f')).toBe('one\n')
+      expect(await bench.bagfs(['umount', drive.path])).toMatchObject({ code: 0 })
+    },
+  )
 })
 
 describe.runIf(canActAsOther())('a drive over dev-fuse of a user without rights', () => {

@@ -27,16 +27,19 @@ function commonOptions({ readOnly, allowOther }: BridgeSettings): readonly strin
   ]
 }
 
-/** mount(8) takes the descriptor along, and makes the mount by its number. */
+/**
+ * mount(8) takes the descriptor along, and makes the mount by its number. The name is an option: of a type `fuse.bagfs`
+ * util-linux 2.39 and newer keep only `fuse`, and nothing would know the mount as that of a drive.
+ */
 async function mountAsRoot(settings: BridgeSettings): Promise<number> {
   const device = openDevice()
   try {
     const options = [
-      ...[`fd=${GIVEN_FD}`, 'rootmode=40000'],
+      ...[`subtype=${NAME}`, `fd=${GIVEN_FD}`, 'rootmode=40000'],
       ...[`user_id=${process.geteuid?.() ?? 0}`, `group_id=${process.getegid?.() ?? 0}`],
       ...commonOptions(settings),
     ]
-    const args = ['-i', '-t', `fuse.${NAME}`, '-o', options.join(','), NAME, settings.mountpoint]
+    const args = ['-i', '-t', 'fuse', '-o', options.join(','), NAME, settings.mountpoint]
     const { code, words } = await run('mount', args, device)
     if (code === 0) return device
     throw cannotMount(settings, words)
