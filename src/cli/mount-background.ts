@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
+import { isAutomount } from '../disk/find-mount.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { CommandFailure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
@@ -35,7 +36,8 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
       // The mountpoint shows in the list of processes.
       [...HEAP_ARGUMENTS, ...process.execArgv, program, DRIVE_PROCESS_COMMAND, mountpoint],
       {
-        detached: true,
+        // A group of its own keeps Ctrl-C away. An automounter's group alone may mount what it waits for.
+        detached: !(await isAutomount(mountpoint)),
         cwd: '/',
         stdio: ['ignore', file.fd, file.fd, 'ipc'],
       },

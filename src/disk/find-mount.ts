@@ -8,6 +8,14 @@ export async function findMount(path: string): Promise<Mount | undefined> {
   return mounts?.findLast(({ mountpoint }) => mountpoint === path)
 }
 
+/**
+ * True where the first use of a path has something mounted there (x-systemd.automount). Until that is done, the kernel
+ * lets only the automounter in, and the processes of its group (Linux, Documentation/filesystems/autofs.rst).
+ */
+export async function isAutomount(path: string): Promise<boolean> {
+  return (await findMount(path))?.type === 'autofs'
+}
+
 /** All mounts that this process sees. */
 export async function listMounts(): Promise<readonly Mount[]> {
   return parseMountinfo(await readFile('/proc/self/mountinfo', 'utf8'))

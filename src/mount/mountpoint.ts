@@ -3,7 +3,7 @@ import { resolve, sep } from 'node:path'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry } from '../control/registry.ts'
-import { findMount } from '../disk/find-mount.ts'
+import { findMount, isAutomount } from '../disk/find-mount.ts'
 import { readProcessStat } from '../disk/process-stat.ts'
 import { unmountHung } from '../kernel/unmount.ts'
 import { probePath } from './probe-path.ts'
@@ -104,7 +104,7 @@ function cannotUse(path: string, code: string): DriveError {
 
 async function refuseMounted(path: string): Promise<void> {
   const mount = await findMount(path)
-  if (mount === undefined) return
+  if (mount === undefined || (await isAutomount(path))) return
   const { type, source } = mount
   throw new DriveError('busy', `${path} has a file system on it already: ${source} (${type}).`, {
     hint: unmountHint(path, type),

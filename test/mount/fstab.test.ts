@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -56,6 +56,11 @@ async function login(): Promise<void> {
   expect(await bench.bagfs(args, { env: variables() })).toMatchObject({ code: 0 })
 }
 
+/** Kernels of containers and small machines may do without. */
+function hasAutomounts(): boolean {
+  return /\sautofs$/m.test(readFileSync('/proc/filesystems', 'utf8'))
+}
+
 describe.runIf(canActAsOther())('mount -t bagfs', () => {
   it('mounts a profile for root, with options of the drive and of the fstab', async () => {
     await login()
@@ -102,6 +107,45 @@ describe.runIf(canActAsOther())('mount -t bagfs', () => {
     expect(outcome.stderr).toContain(`A drive is mounted at ${bench.mountpoint}.`)
     expect(outcome.stderr).toContain('Logged out of work.')
     expect(outcome.code).toBe(0)
+  })
+
+  it.runIf(hasAutomounts())('mounts at the first use (x-systemd.automount)', async () => {
+    await login()
+    const uses = `cat ${bench.mountpoint}/a.txt; echo more > ${bench.mountpoint}/b.txt`
+    await bench.service.upload('a.txt', 'content\n')
+    const mounts = `mount -t bagfs work ${bench.mountpoint} -o x-systemd.automount,min-free=1MB`
+    const outcome = await onMachine(`
+      python3 ${resolve('test/support/automount.py')} ${bench.mountpoint} '${uses}' ${mounts}
+      ${process.execPath} ${resolve(PROGRAM)} umount ${bench.mountpoint}
+      umount ${bench.mountpoint}
+    `)
+    expect(outcome.stderr).toContain(`Mounted at ${bench.mountpoint}`)
+    expect(outcome).toMatchObject({ code: 0, stdout: 'content' })
+    expect(await bench.service.contents()).toEqual({ 'a.txt': 'content\n', 'b.txt': 'more\n' })
+  })
+
+  it('finds Node.js wherever it is, by the helper of docs/GUIDE.md', async () => {
+    const [, steps = ''] =
+      /\n(( {4}printf .*\n)(.*mount\.bagfs\n))/.exec(readFileSync('docs/GUIDE.md', 'utf8')) ?? []
+    await login()
+    const bin = join(bench.dir, 'bin')
+    mkdirSync(bin)
+    writeFileSync(join(bin, 'node'), '')
+    symlinkSync(resolve(PROGRAM), join(bin, 'mount.bagfs'))
+    const outcome = await onMachine(`
+      mount --bind ${process.execPath} ${bin}/node
+      for each in /usr/bin/node /bin/node; do
+        if [ -e $each ]; then mount --bind /dev/null $each; fi
+      done
+      mount -t bagfs work ${bench.mountpoint} -o min-free=1MB || echo without $?
+      (PATH=${bin}:$PATH; ${steps.replaceAll('sudo ', '')})
+      mount -t bagfs work ${bench.mountpoint} -o min-free=1MB
+      echo content > ${bench.mountpoint}/a.txt
+      ${bin}/node ${resolve(PROGRAM)} umount ${bench.mountpoint}
+    `)
+    expect(outcome.stdout).toMatch(/^without 12[67]$/)
+    expect(outcome.code).toBe(0)
+    expect(await bench.service.contents()).toEqual({ 'a.txt': 'content\n' })
   })
 
   it('says what is wrong in the words of mount, and mounts nothing', async () => {
