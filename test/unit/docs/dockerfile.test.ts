@@ -58,4 +58,12 @@ describe('scripts/Dockerfile', () => {
     }
     expect(told).toContain(`--volume bagfs:${of('VOLUME')[0] ?? ''}`)
   })
+
+  it('is told to mount below the directory that the host shares: a drive hides no other mount', () => {
+    const told = readFileSync('docs/INSTALL.md', 'utf8')
+    const [, shared = ''] = /target=([^,]+),bind-propagation=rshared/.exec(told) ?? []
+    const [, drive = ''] = /--foreground --allow-other (\S+)/.exec(told) ?? []
+    expect(shared).not.toBe('')
+    expect(drive.startsWith(`${shared}/`)).toBe(true)
+  })
 })
