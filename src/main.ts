@@ -3,9 +3,12 @@ import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { toFailure } from './cli/errors.ts'
 import { Output } from './cli/output.ts'
-import { takeEnvironment } from './config/env.ts'
+import { leadsToJournal, takeEnvironment } from './config/env.ts'
 
-const output = new Output({ stdout: process.stdout, stderr: process.stderr })
+const output = new Output(
+  { stdout: process.stdout, stderr: process.stderr },
+  { isInJournal: leadsToJournal(process.stderr.fd) },
+)
 try {
   const environment = takeEnvironment()
   if (basename(process.argv[1] ?? '') === 'mount.bagfs') {
@@ -21,7 +24,7 @@ try {
   await program.parseAsync()
 } catch (error) {
   const { text, exitCode } = toFailure(error)
-  if (text !== '') output.note(text)
+  if (text !== '') output.note(text, 'error')
   process.exitCode = exitCode
 }
 await output.flush()

@@ -10,12 +10,15 @@ export interface LeavingLine {
 }
 
 /** Shows what a drive that leaves still waits for: one line that changes on a terminal, lines elsewhere. */
-export function createLeavingLine(output: Output): LeavingLine {
+export function createLeavingLine(
+  output: Output,
+  describe: (progress: LeavingProgress) => string = describeLeaving,
+): LeavingLine {
   let shown = ''
   const onTerminal = output.terminal !== undefined
   return {
     show: (progress) => {
-      const text = describeLeaving(progress)
+      const text = describe(progress)
       if (text === shown) return
       if (onTerminal) output.raw('stderr', `\r\u001b[K${toPrintable(text)}`)
       else output.note(text)

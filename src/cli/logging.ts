@@ -8,13 +8,11 @@ export interface LogSettings {
   readonly level: LogLevel
   /** One JSON object per line instead of lines for people. */
   readonly json: boolean
-  /** Each line begins with its priority, as the journal of systemd reads it (sd-daemon(3)). */
-  readonly forJournal?: boolean
 }
 
 export interface LoggingDeps {
   /** Gets whole lines, with their line ends. */
-  readonly write: (text: string) => void
+  readonly write: (text: string, level: LogLevel) => void
   /** Texts that must never show, whatever field they hide in; more may come while the log runs. */
   readonly secrets: Iterable<string>
 }
@@ -43,8 +41,8 @@ export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
     },
     {
       write: (line: string) => {
-        const text = hide(settings.json ? line : toHumanLine(line))
-        deps.write(settings.forJournal === true ? withPriority(line, text) : text)
+        const { level } = JSON.parse(line) as { readonly level: LogLevel }
+        deps.write(hide(settings.json ? line : toHumanLine(line)), level)
       },
     },
   )
@@ -54,14 +52,6 @@ export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
     warn: logger.warn.bind(logger),
     error: logger.error.bind(logger),
   }
-}
-
-const PRIORITIES: Readonly<Record<string, number>> = { debug: 7, info: 6, warn: 4, error: 3 }
-
-function withPriority(json: string, text: string): string {
-  const { level } = JSON.parse(json) as { readonly level: string }
-  const lines = text.trimEnd().split('\n')
-  return lines.map((line) => `<${PRIORITIES[level] ?? 6}>${line}\n`).join('')
 }
 
 /** A text without these secrets. */
@@ -75,8 +65,8 @@ export function createStderrLogger(
   secrets: Iterable<string> = [],
   settings: LogSettings = { level: 'warn', json: false },
 ): Logger {
-  const write = (text: string): void => {
-    output.raw('stderr', text)
+  const write = (text: string, level: LogLevel): void => {
+    output.log(text, level)
   }
   return createLogger(settings, { write, secrets })
 }

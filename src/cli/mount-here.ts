@@ -3,7 +3,7 @@ import { runMountJob } from './mount-job.ts'
 import type { MountJob } from './mount-job.ts'
 import type { Output } from './output.ts'
 import type { ServiceManager } from '../mount/service-manager.ts'
-import { createLeavingLine, describeWaiting } from './leaving-line.ts'
+import { createLeavingLine, describeLeaving, describeWaiting } from './leaving-line.ts'
 import { listenForStop } from './signals.ts'
 import type { StopSignals } from './signals.ts'
 
@@ -24,12 +24,9 @@ export async function mountHere(
 ): Promise<void> {
   const signals = options.signals ?? listenForStop()
   const { abandoned, manager } = options
-  const line = createLeavingLine(output)
+  const line = createLeavingLine(output, manager === undefined ? describeLeaving : describeWaiting)
   const secrets = new Set([job.service.token])
-  const log = createStderrLogger(output, secrets, {
-    ...job.log,
-    forJournal: manager !== undefined,
-  })
+  const log = createStderrLogger(output, secrets, job.log)
   signals.stop.addEventListener('abort', () => manager?.stopping(log, 'Leaving.'))
   try {
     await runMountJob(job, {

@@ -77,7 +77,8 @@ async function stay({ output, environment }: CommandContext, job: MountJob): Pro
   await mountHere(output, job, {
     ...(manager === undefined ? {} : { manager }),
     onReady: () => {
-      output.note(`Mounted at ${job.drive.mountpoint}. Ctrl-C unmounts.`)
+      const how = manager === undefined ? ' Ctrl-C unmounts.' : ''
+      output.note(`Mounted at ${job.drive.mountpoint}.${how}`)
     },
   })
 }
@@ -94,7 +95,7 @@ async function leaveRunning(output: Output, job: MountJob): Promise<void> {
     await warnOfLeftElsewhere(output, job)
     return
   }
-  output.note(report.failure.text)
+  output.note(report.failure.text, 'error')
   process.exitCode = report.failure.exitCode
 }
 

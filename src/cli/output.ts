@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
+import type { LogLevel } from '../config/options.ts'
 import { systemErrorCode } from '../domain/errors.ts'
 import { toPrintable, toPrintableJson } from '../domain/printable.ts'
 
@@ -8,13 +9,18 @@ export interface OutputStreams {
   readonly stderr: Writable & { readonly isTTY?: boolean }
 }
 
+const PRIORITIES: Readonly<Record<LogLevel, number>> = { debug: 7, info: 6, warn: 4, error: 3 }
+
 /** The only writer of stdout and stderr. Results go to stdout, everything said about them to stderr. */
 export class Output {
   readonly #streams: OutputStreams
   #stdoutIsGone = false
+  /** Each line on stderr begins with its priority, as the journal of systemd reads it (sd-daemon(3)). */
+  readonly #isInJournal: boolean
 
-  constructor(streams: OutputStreams) {
+  constructor(streams: OutputStreams, { isInJournal }: { readonly isInJournal: boolean }) {
     this.#streams = streams
+    this.#isInJournal = isInJournal
     streams.stdout.on('error', (error) => {
       this.#onStdoutError(error)
     })
@@ -34,17 +40,25 @@ export class Output {
   }
 
   /** Something to tell the person; may have several lines. */
-  note(text: string): void {
-    const lines = text.split('\n').map((line) => `${toPrintable(line)}\n`)
-    this.#streams.stderr.write(lines.join(''))
+  note(text: string, level: LogLevel = 'info'): void {
+    const lines = text
+      .split('\n')
+      .map((line) => `${toPrintable(line)}\n`)
+      .join('')
+    this.log(lines, level)
+  }
+
+  /** Whole lines of the log, safe already. */
+  log(lines: string, level: LogLevel): void {
+    this.#streams.stderr.write(this.#isInJournal ? withPriority(lines, level) : lines)
   }
 
   /** A sentence that warns; may be passed on by itself. */
   readonly warn = (sentence: string): void => {
-    this.note(`bagfs: warning: ${sentence}`)
+    this.note(`bagfs: warning: ${sentence}`, 'warn')
   }
 
-  /** Text made by commander or the log, which is safe already. */
+  /** Text made by commander, which is safe already. */
   raw(to: 'stdout' | 'stderr', text: string): void {
     if (to === 'stderr' || !this.#stdoutIsGone) this.#streams[to].write(text)
   }
@@ -82,10 +96,15 @@ export class Output {
   #onStdoutError(error: Error): void {
     this.#stdoutIsGone = true
     if (systemErrorCode(error) !== 'EPIPE') {
-      this.note(`bagfs: writing the result failed: ${error.message}`)
+      this.note(`bagfs: writing the result failed: ${error.message}`, 'error')
       process.exitCode = 1
     }
   }
+}
+
+function withPriority(lines: string, level: LogLevel): string {
+  const all = lines.trimEnd().split('\n')
+  return all.map((line) => `<${PRIORITIES[level]}>${line}\n`).join('')
 }
 
 function written(stream: Writable): Promise<void> {

@@ -142,7 +142,7 @@ interface ServiceRow extends DriveUnit {
   readonly state: string
   /** `enabled` where it comes back. */
   readonly start: string
-  /** The drive's own words. */
+  /** The drive's own words; empty where no process of it runs. */
   readonly says: string
 }
 
@@ -152,7 +152,9 @@ async function toRow(unit: DriveUnit): Promise<ServiceRow> {
   const read = (name: string): string =>
     new RegExp(`^${name}=(.*)$`, 'm').exec(shown)?.[1]?.trim() ?? ''
   const [state, start, says] = properties.map(read)
-  return { ...unit, state: state ?? '', start: start ?? '', says: says ?? '' }
+  // systemd keeps the words of a drive that was killed.
+  const isThere = state === 'active' || state === 'deactivating'
+  return { ...unit, state: state ?? '', start: start ?? '', says: isThere ? (says ?? '') : '' }
 }
 
 /** Of all mountpoints, or of one. */

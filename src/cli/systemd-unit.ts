@@ -47,6 +47,7 @@ Documentation=man:bagfs(1)
 [Service]
 Type=notify
 NotifyAccess=main
+SyslogIdentifier=bagfs
 ExecStart=${command.map(quoteWord).join(' ')}
 ${Object.entries(variables)
   .map(([name, value]) => `Environment=${quote(`${name}=${value}`)}\n`)

@@ -1,3 +1,4 @@
+import { fstatSync } from 'node:fs'
 import { MOUNT_OPTION_KEYS, optionVariable, type MountOptionKey } from './options.ts'
 
 /** The environment variables that bagfs itself looks at. */
@@ -35,6 +36,19 @@ export function takeEnvironment(variables: NodeJS.ProcessEnv = process.env): Env
     Reflect.deleteProperty(variables, name)
   }
   return environment
+}
+
+/** True where a descriptor of this process leads to the journal of systemd: `JOURNAL_STREAM` (systemd.exec(5)). */
+export function leadsToJournal(descriptor: number, variables: Variables = process.env): boolean {
+  const named = variables['JOURNAL_STREAM']
+  if (named === undefined) return false
+  try {
+    const { dev, ino } = fstatSync(descriptor, { bigint: true })
+    return named === `${dev}:${ino}`
+  } catch {
+    // It is closed.
+    return false
+  }
 }
 
 /** Reads the environment; a variable that is set to nothing counts as not set. */

@@ -1,6 +1,8 @@
+import { Writable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { createLogger } from '../../../src/cli/logging.ts'
+import { createLogger, createStderrLogger } from '../../../src/cli/logging.ts'
 import type { LogSettings } from '../../../src/cli/logging.ts'
+import { Output } from '../../../src/cli/output.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 
 const SECRET = 'a-very-secret-token'
@@ -51,7 +53,15 @@ test('a line for people is one line with time, level, message and fields', () =>
 
 test('each line for the journal begins with its priority', () => {
   for (const json of [true, false]) {
-    const { lines, log } = logged({ level: 'debug', json, forJournal: true })
+    const lines: string[] = []
+    const stderr = new Writable({
+      write: (chunk, _encoding, done) => {
+        lines.push(String(chunk))
+        done()
+      },
+    })
+    const output = new Output({ stdout: stderr, stderr }, { isInJournal: true })
+    const log = createStderrLogger(output, [], { level: 'debug', json })
     log.debug({}, 'a')
     log.info({}, 'b')
     log.warn({}, 'c')

@@ -1,5 +1,15 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rm,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -165,6 +175,43 @@ describe('bagfs service', () => {
     const { stdout, exitCode } = await bagfs('service', 'status')
     expect(stdout).toBe(`${home}/drive (work): failed, enabled\n`)
     expect(exitCode).toBe(1)
+  })
+
+  test.runIf(canMount())('tells the last words of no drive that was killed', async () => {
+    await login()
+    await installSystemctl('')
+    await bagfs('service', 'enable', 'work:drive')
+    const said = async (state: string): Promise<string> => {
+      const shown = `ActiveState=${state}\\nUnitFileState=enabled\\nStatusText=Its words\\n`
+      await installSystemctl(`printf '${shown}'`)
+      return (await bagfs('service', 'status')).stdout
+    }
+    for (const state of ['activating', 'inactive', 'failed']) {
+      expect(await said(state)).toBe(`${home}/drive (work): ${state}, enabled\n`)
+    }
+    expect(await said('deactivating')).toContain('deactivating, enabled. Its words\n')
+  })
+
+  test('tells the journal that the words by which it fails are an error', async () => {
+    const path = join(home, 'journal')
+    const file = await open(path, 'w')
+    const fail = async (journal: string): Promise<string> => {
+      await file.truncate()
+      const main = join(program.directory, 'dist/main.js')
+      spawnSync(process.execPath, [main, 'mount', '--foreground', join(home, 'nowhere')], {
+        stdio: ['ignore', 'ignore', file.fd],
+        env: { ...variables, JOURNAL_STREAM: journal },
+      })
+      return (await readFile(path, 'utf8')).replaceAll('\0', '')
+    }
+    try {
+      const { dev, ino } = await file.stat({ bigint: true })
+      const told = await fail(`${dev}:${ino}`)
+      expect(told).toMatch(/^<3>bagfs: .*\n<3> {2}/)
+      expect(await fail(`${dev}:1`)).toBe(told.replaceAll('<3>', ''))
+    } finally {
+      await file.close()
+    }
   })
 
   test.runIf(canMount())('leaves nothing of a drive that does not come up', async () => {
