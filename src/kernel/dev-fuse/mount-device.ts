@@ -28,8 +28,8 @@ function commonOptions({ readOnly, allowOther }: BridgeSettings): readonly strin
 }
 
 /**
- * mount(8) takes the descriptor along, and makes the mount by its number. The name is an option: of a type `fuse.bagfs`
- * util-linux 2.39 and newer keep only `fuse`, and nothing would know the mount as that of a drive.
+ * mount(8) takes the descriptor along, and makes the mount by its number. The name is an option: of a type
+ * `fuse.bagfs` the mount(8) of Debian 13 keeps only `fuse`. Nothing would know that mount as a drive's.
  */
 async function mountAsRoot(settings: BridgeSettings): Promise<number> {
   const device = openDevice()
