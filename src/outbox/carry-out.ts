@@ -197,10 +197,10 @@ export class CarryOut {
   /** False for content that a power cut took before it was on the platter: its place is there, and other bytes in it. */
   async #isWhole({ id, content }: PutIntent): Promise<boolean> {
     const { outbox } = this.#deps
-    if (content.from !== 'staged' || !outbox.isUnchecked(id)) return true
+    if (content.from !== 'staged' || !outbox.isUnchecked('content', id)) return true
     const sum = await ifThere(sha256OfFile(outbox.contentPath(id)), 'Staged content cannot be read')
     if (sum !== content.sha256) return false
-    outbox.noteWhole(id)
+    outbox.noteWhole('content', id)
     return true
   }
 
@@ -218,6 +218,8 @@ export class CarryOut {
 
   /** Undefined for a folder that nothing is left in: it stays on this machine. */
   async #packFolder(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
+    // Of a try before: it would be taken for a zip that goes straight, and has the room of the next one.
+    await rm(this.#deps.outbox.contentPath(put.id), { force: true })
     if (!this.#deps.outbox.isShort) {
       try {
         return await this.#packStaged(put, attempt)

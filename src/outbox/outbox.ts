@@ -37,6 +37,9 @@ interface OutboxDeps {
   readonly syncFileSystem?: SyncFileSystem
 }
 
+/** Of an intent: what is sent, and the files of a folder that it is packed of. */
+type Part = 'content' | 'changes'
+
 /** Told of an intent as it was, undefined for a new one, and as it is, undefined for one that is gone. */
 type ChangeListener = (before: Intent | undefined, after: Intent | undefined) => void
 
@@ -73,8 +76,8 @@ export class Outbox implements Intents {
   readonly #groups = new Map<IntentId, Groups>()
   readonly #files = new StateFiles()
   #kept: readonly Kept[] = []
-  /** Intents whose content may not be what was written, and which nothing has compared with its sum yet. */
-  readonly #unchecked = new Set<IntentId>()
+  /** Intents of which a part may not be what was written, and which nothing has compared with its sum yet. */
+  readonly #unchecked = { content: new Set<IntentId>(), changes: new Set<IntentId>() }
   readonly #damaged: string[] = []
   readonly #listeners = new Set<ChangeListener>()
   #lastId = 0n
@@ -87,7 +90,7 @@ export class Outbox implements Intents {
       this.#dropKept(group)
     })
     this.sync.onFailure((group) => {
-      for (const [id, { last }] of this.#groups) if (last === group) this.#unchecked.add(id)
+      for (const [id, { last }] of this.#groups) if (last === group) this.#noteUnchecked(id)
     })
   }
 
@@ -140,7 +143,7 @@ export class Outbox implements Intents {
       if (intent.kind === 'delete' && intent.phase === 'held') return () => this.#forget(id)
       this.#intents.set(intent)
       this.#files.noteFound(id, states)
-      this.#unchecked.add(id)
+      this.#noteUnchecked(id)
       const group = this.#note(intent)
       this.#kept = [...this.#kept, ...kept.map((path) => ({ id, path, group }))]
       return torn === undefined ? undefined : () => this.#restore(intent, torn)
@@ -347,23 +350,29 @@ export class Outbox implements Intents {
       this.#intents.delete(id)
       this.#groups.delete(id)
       this.#files.forget(id)
-      this.#unchecked.delete(id)
+      this.noteWhole('content', id)
+      this.noteWhole('changes', id)
       await rm(join(this.#dir, id), { recursive: true, force: true })
     })
     this.#changed(before, undefined)
   }
 
   /**
-   * True for content that an earlier process left, or that the disk failed to keep, until `noteWhole`: a power cut
+   * True for what an earlier process left, or that the disk failed to keep, until `noteWhole`: a power cut
    * and a failed sync leave zeros of the right length.
    */
-  isUnchecked(id: IntentId): boolean {
-    return this.#unchecked.has(id)
+  isUnchecked(part: Part, id: IntentId): boolean {
+    return this.#unchecked[part].has(id)
   }
 
-  /** Its content is what it says. */
-  noteWhole(id: IntentId): void {
-    this.#unchecked.delete(id)
+  /** This part is what it says. */
+  noteWhole(part: Part, id: IntentId): void {
+    this.#unchecked[part].delete(id)
+  }
+
+  #noteUnchecked(id: IntentId): void {
+    this.#unchecked.content.add(id)
+    this.#unchecked.changes.add(id)
   }
 
   /** Waits for the writes under way, and until they are on the platter. */

@@ -1,15 +1,21 @@
 import { createHash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
-import { DriveError } from '../../../src/domain/errors.ts'
+import { DriveError, localDiskFull } from '../../../src/domain/errors.ts'
 import { deferred } from '../../../src/domain/deferred.ts'
 import type { FolderPort } from '../../../src/outbox/ports.ts'
 import { rawZip } from '../zip/support.ts'
 import { isTaken } from '../../../src/intents/rules.ts'
+import { collecting, ofPut, publish } from '../../../src/intents/transitions.ts'
 import { openWorkshop } from './workshop.ts'
 
 const PATIENT = { retryBaseMs: 3_600_000, retryMaxMs: 3_600_000 }
 const ZIP = rawZip([{ name: 'a', content: 'content' }])
+
+// eslint-disable-next-line @typescript-eslint/require-await -- pieces are asynchronous, and these are here already
+async function* piecesOf(zip: Buffer): AsyncGenerator<Uint8Array> {
+  yield zip
+}
 
 /** A folder that is being packed, and is done when the test says so. */
 async function packing() {
@@ -80,4 +86,38 @@ it('fails as the packing does, and has certainly not arrived', async () => {
   const intent = shop.outbox.get(id)
   expect(intent).toMatchObject({ content: { from: 'folder' }, failure: { tries: 1 } })
   expect(intent).not.toHaveProperty('sentAtMs')
+})
+
+it('is the zip of now when that goes straight to the service, and not one of a try before', async () => {
+  const later = rawZip([{ name: 'a', content: 'changed' }])
+  const toZip = (zip: Buffer) => ({
+    length: zip.length,
+    sha256: createHash('sha256').update(zip).digest('hex'),
+    operations: 1,
+    mtimeMs: 0,
+  })
+  let isFull = false
+  const folders: FolderPort = {
+    committed: () => Promise.resolve(false),
+    pack: async (_put, path, { isStraight }) => {
+      if (isStraight === true) return { ...toZip(later), pieces: () => piecesOf(later) }
+      if (isFull) throw localDiskFull('No zip')
+      await writeFile(path, ZIP)
+      return toZip(ZIP)
+    },
+  }
+  const shop = await openWorkshop({ folders, ...PATIENT })
+  const more = { isFolder: true, content: { from: 'folder' }, changes: { start: 0 } } as const
+  const id = await shop.put('F', '', more)
+  await shop.service.proxy.down()
+  await expect(shop.uploader.attempt(id)).rejects.toThrow()
+  await shop.outbox.update(id, ofPut(collecting), { durable: false })
+  await shop.outbox.update(id, publish, { durable: false })
+  isFull = true
+  await expect(shop.uploader.attempt(id)).rejects.toThrow()
+  await shop.service.proxy.up()
+  await shop.uploader.attempt(id)
+  await shop.uploader.finished(id)
+  expect(later).toHaveLength(ZIP.length)
+  expect((await shop.service.contentOf('F')).equals(later)).toBe(true)
 })

@@ -6,6 +6,8 @@ import { ROOT } from '../../../../src/drive/tree/nodes.ts'
 import { AccountInProcess } from '../../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../../support/drive-in-process.ts'
 
+const UPLOAD = { method: 'POST', path: /upload$/ }
+
 /** The directory of the changes of the only folder that has some. */
 function changesOf({ outbox }: DriveInProcess): string {
   const [put] = outbox.intents().filter(({ kind, phase }) => kind === 'put' && phase === 'held')
@@ -14,12 +16,8 @@ function changesOf({ outbox }: DriveInProcess): string {
 }
 
 /** What a power cut makes of content that was not on the platter. */
-function makeZeros(dir: string): void {
-  const files = join(dir, 'files')
-  for (const name of readdirSync(files)) {
-    const path = join(files, name)
-    writeFileSync(path, Buffer.alloc(statSync(path).size))
-  }
+function makeZeros(path: string): void {
+  writeFileSync(path, Buffer.alloc(statSync(path).size))
 }
 
 describe('a power cut that leaves zeros of a file that was closed in a folder a moment ago', () => {
@@ -34,7 +32,7 @@ describe('a power cut that leaves zeros of a file that was closed in a folder a 
     await before.drive.rename(await before.node('F'), 'other', await before.node('F'), 'moved')
     const dir = changesOf(before)
     await before.drop()
-    makeZeros(dir)
+    for (const name of readdirSync(join(dir, 'files'))) makeZeros(join(dir, 'files', name))
     const after = await account.open()
     expect(await after.tree()).toEqual({ 'F/doc': 'old' })
     const [aside = ''] = after.outbox.damaged()
@@ -42,6 +40,25 @@ describe('a power cut that leaves zeros of a file that was closed in a folder a 
     await after.drive.sync()
     const other = await account.open({}, 'other')
     expect(await other.tree()).toEqual({ 'F/doc': 'old' })
+  })
+
+  it('is no harm where it is the zip, though the folder is looked into before that is sent', async () => {
+    const account = await AccountInProcess.start()
+    const before = await account.open()
+    await before.drive.makeDirectory(ROOT, 'F', 0o755)
+    await before.write('F/doc', 'content')
+    account.service.proxy.add({ match: UPLOAD, fault: { answer: { status: 503 } } })
+    await expect(before.drive.sync()).rejects.toThrow()
+    const [put] = before.outbox.intents()
+    if (put === undefined) throw new Error('The folder has no changes.')
+    await before.drop()
+    makeZeros(before.outbox.contentPath(put.id))
+    account.service.proxy.clear()
+    const after = await account.open()
+    expect(await after.tree()).toEqual({ 'F/doc': 'content' })
+    await after.drive.sync()
+    const other = await account.open({}, 'other')
+    expect(await other.tree()).toEqual({ 'F/doc': 'content' })
   })
 
   it('is not what one finds that was written on since', async () => {
