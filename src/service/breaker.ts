@@ -115,8 +115,7 @@ class Breaker {
   }
 
   #admitTrial(): void {
-    const waitMs = this.#closedUntilMs - this.#deps.clock.now()
-    if (waitMs <= 0 && !this.#isTrying) {
+    if (!this.#isPausing && !this.#isTrying) {
       this.#isTrying = true
       return
     }
@@ -124,6 +123,12 @@ class Breaker {
       notAsked: true,
       hint: 'It is tried again within seconds. What is cached can be read meanwhile.',
     })
+  }
+
+  /** A clock that was set back must not make this last for ever. */
+  get #isPausing(): boolean {
+    const leftMs = this.#closedUntilMs - this.#deps.clock.now()
+    return leftMs > 0 && leftMs <= this.#settings.longestPauseMs
   }
 
   #answered(): void {
@@ -136,7 +141,7 @@ class Breaker {
   #unanswered(code: DriveErrorCode): void {
     this.#found = code
     // Calls that were under way together found out the same thing.
-    if (this.#deps.clock.now() < this.#closedUntilMs) return
+    if (this.#isPausing) return
     const { firstPauseMs: firstMs, longestPauseMs: longestMs } = this.#settings
     const pause = backoffMs(this.#failures, { firstMs, longestMs })
     this.#failures += 1

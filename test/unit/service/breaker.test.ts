@@ -64,6 +64,16 @@ describe('a breaker', () => {
     expect(calls()).toBe(1)
   })
 
+  it('asks at once when the clock was set back, and then pauses as ever', async () => {
+    const { service, calls, pass } = scripted(silence)
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
+    pass(-3_600_000)
+    for (let each = 0; each < 5; each += 1) {
+      await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
+    }
+    expect(calls()).toBe(2)
+  })
+
   it('lets a single call through after a pause that doubles up to a limit', async () => {
     const { service, calls, pass } = scripted(silence)
     await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
