@@ -105,6 +105,17 @@ describe.runIf(canActAsOther())('other users of the machine, with --allow-other'
     expect(changed).toEqual(['made new', 'wrote ./Theirs/d/file', 'wrote ./Theirs/kept'])
   })
 
+  it('are told the name and the icon of the drive, as --umask lets them, and nothing else of what it makes up', async () => {
+    const look = 'cat .xdg-volume-info; cat .bagfs/status; ls .bags'
+    await mount()
+    const { said } = await asOther(look, { cwd: drive.path })
+    expect(said).toContain('Icon=folder-remote')
+    expect(said.match(/Permission denied/g)).toHaveLength(2)
+    await drive.leave()
+    await mount('--umask', '066')
+    expect((await asOther(look, { cwd: drive.path })).said).not.toContain('Icon=')
+  })
+
   it('are given files by root, which tar, cp -a and rsync -a keep, over a new mount too', async () => {
     await mount('--umask', '000')
     const from = join(bench.dir, 'from')

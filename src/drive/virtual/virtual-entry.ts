@@ -3,6 +3,8 @@ import type { Source } from '../tree/source.ts'
 /** A file that the drive makes up. Its content is made at each look. */
 export interface VirtualFile {
   readonly kind: 'file'
+  /** Whether other users may read it, where the drive is theirs to look into. */
+  readonly isForAll?: boolean
   /** The content as it is now; the tree closes it. Rejects `gone` or `not-found` when there is none. */
   open(): Promise<VirtualContent>
   /** What `touch` does; without it the file is read-only. */

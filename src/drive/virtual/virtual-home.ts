@@ -24,6 +24,7 @@ type VirtualNode = VirtualDirectoryNode | VirtualFileNode
 
 const DIRECTORY_MODE = 0o500
 const FILE_MODE = 0o400
+const FILE_MODE_FOR_ALL = 0o444
 
 /** A directory tree, or a file by itself, that the drive makes up: read-only but for what its entries take. */
 export class VirtualHome implements Home {
@@ -186,7 +187,8 @@ function fileAttributes(
   { id, entry }: VirtualFileNode,
   content: { readonly size: number; readonly mtimeMs: number },
 ): Attributes {
-  const mode = entry.touch === undefined ? FILE_MODE : FILE_MODE | 0o200
+  const readable = entry.isForAll === true ? FILE_MODE_FOR_ALL : FILE_MODE
+  const mode = entry.touch === undefined ? readable : readable | 0o200
   return attributes(id, { kind: 'file', mode, size: content.size, mtimeMs: content.mtimeMs })
 }
 

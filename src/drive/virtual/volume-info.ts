@@ -9,8 +9,9 @@ const ICON = 'folder-remote'
 /** What file managers show of the drive beside the local disks; without a name they show that of its directory. */
 export function volumeInfo(name: string | undefined, madeAtMs: number): VirtualFile {
   const lines = ['[Volume Info]', ...(name === undefined ? [] : [`Name=${name}`]), `Icon=${ICON}`]
-  return textFile(
+  const file = textFile(
     () => lines.map((line) => `${line}\n`).join(''),
     () => madeAtMs,
   )
+  return { ...file, isForAll: true }
 }
