@@ -1,3 +1,4 @@
+import { basename, dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import {
   MOUNT_OPTION_KEYS,
@@ -71,11 +72,17 @@ function parse(args: readonly string[]) {
 /** A profile that is not named is none of the words of `PROFILE:DIRECTORY`; mount(8) gives the whole path of the directory. */
 function toTarget(source: string, directory: string): string {
   const path = directory.startsWith('/') ? directory : `./${directory}`
-  if (source === DEFAULT_SOURCE) return path
-  if (isProfileName(source)) return `${source}:${path}`
+  const name = nameOf(source)
+  if (name === DEFAULT_SOURCE) return path
+  if (isProfileName(name)) return `${name}:${path}`
   throw new DriveError('usage', 'What is mounted has to be the name of a profile.', {
     hint: `bagfs profiles lists them; ${DEFAULT_SOURCE} means the default one. In the fstab: PROFILE DIRECTORY bagfs OPTIONS 0 0`,
   })
+}
+
+/** mount(8) makes a whole path of a name that something has in the directory where it runs: at boot, in `/`. */
+function nameOf(source: string): string {
+  return dirname(source) === process.cwd() ? basename(source) : source
 }
 
 /** Options of others are left out; with `isSloppy`, those that none knows, too. */

@@ -85,6 +85,18 @@ describe.runIf(canActAsOther())('mount -t bagfs', () => {
     expect(await bench.service.contents()).toEqual({ 'a.txt': 'content\n' })
   })
 
+  it('mounts it where something else has its name, such as the directory of a drive', async () => {
+    await login()
+    const outcome = await onMachine(`
+      mkdir work
+      mount -t bagfs work ${bench.mountpoint} -o min-free=1MB,x-gvfs-show,x-gvfs-name=My%20work
+      cat ${bench.mountpoint}/.xdg-volume-info
+      umount ${bench.mountpoint}
+    `)
+    expect(outcome.stdout).toContain('Name=work')
+    expect(outcome.code).toBe(0)
+  })
+
   it('at boot, with no variables at all, is found by the commands of a session', async () => {
     mkdirSync(join(bench.dir, 'root'))
     mkdirSync(join(bench.dir, 'run'), { mode: 0o700 })

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { fromMountHelper } from '../../../src/cli/mount-helper.ts'
 import { MOUNT_OPTION_KEYS, MOUNT_OPTIONS, optionName } from '../../../src/config/options.ts'
@@ -58,6 +59,13 @@ describe('the helper of mount(8)', () => {
       expect(() => fromMountHelper(args)).toThrow('mount.bagfs')
     },
   )
+
+  test('knows a profile by the path that mount(8) makes of its name, where it runs beside a file of that name', () => {
+    const dir = process.cwd()
+    const asPath = fromMountHelper([join(dir, 'work'), '/mnt/x'])
+    expect(asPath).toEqual(fromMountHelper(['work', '/mnt/x']))
+    expect(() => fromMountHelper([join(dir, 'of/work'), '/mnt/x'])).toThrow('the name of a profile')
+  })
 
   test('refuses what is no name of a profile', () => {
     expect(() => fromMountHelper(['/dev/sda1', '/mnt/x'])).toThrow('the name of a profile')
