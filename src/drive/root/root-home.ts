@@ -138,7 +138,7 @@ export class RootHome implements Home {
       const existing = this.#deps.entries.resolve(name)
       if (existing === undefined) checkTypedName(name)
       else this.#deps.rootNodes.refuseKnownFolder(existing)
-      const node = existing ?? this.#deps.rootNames.add(name, name)
+      const node = existing ?? this.#deps.rootNames.addNew(name)
       try {
         const file =
           existing === undefined

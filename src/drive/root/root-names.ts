@@ -40,11 +40,17 @@ export class RootNames {
     return undefined
   }
 
+  /** For a name that the namespace has: it means the same as before. */
   add(name: string, serviceName: string): FileNode {
     const node = this.#make(name, serviceName)
     this.#byName.set(name, node)
-    this.#news.names([name])
     return node
+  }
+
+  /** For a name that comes with the node. */
+  addNew(name: string): FileNode {
+    this.#news.names([name])
+    return this.add(name, name)
   }
 
   /** One that no name leads to: it lives while it is open, or until it is renamed. */

@@ -81,6 +81,7 @@ async function readPage(
     parts: [page.bytes],
     onDelivered: () => {
       if (offset === 0) trust.noteRead(node, version)
+      else if (!isPlus) trust.forgetDirectory(node)
       for (const one of told) noteTold(context, one)
     },
   }

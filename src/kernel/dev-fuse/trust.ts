@@ -45,8 +45,8 @@ export class KernelTrust implements NewsListener {
   #rootVersion = 0
   /** Whether the kernel may go by attributes, or names, that it has of the root. */
   #isRootTold = false
-  /** Of directories: of when the kernel has the names; `forgetDirectory` removes. */
-  readonly #directories = new Map<NodeId, string>()
+  /** Of directories: of when the kernel has the names, and until when it goes by what they lead to; `forgetDirectory` removes. */
+  readonly #directories = new Map<NodeId, { readonly version: string; readonly untilMs: number }>()
 
   constructor(deps: TrustDeps) {
     this.#deps = deps
@@ -131,20 +131,22 @@ export class KernelTrust implements NewsListener {
   noteRead(node: NodeId, version: string | undefined): void {
     if (node === ROOT) this.#isRootTold = true
     if (version === undefined) this.#directories.delete(node)
-    else this.#directories.set(node, version)
+    else this.#directories.set(node, { version, untilMs: this.#deps.clock.now() + this.#ms() })
   }
 
   /**
-   * True when the names that the kernel may have of a directory are those of now. The kernel keeps them for as long as it
-   * has room, and nothing keeps the listing fresh once all trust has ended: the names are as old as the listing then.
+   * True when the kernel may go on with the names that it has of a directory: they are those of now, and it knows what they
+   * lead to. Else it would ask for each by itself, and of all at once where it reads the names anew.
    */
   hasNames(node: NodeId): boolean {
-    if (!this.#deps.drive.now.isFresh()) return false
-    const version = this.directoryVersion(node)
-    return version !== undefined && this.#directories.get(node) === version
+    const { drive, clock } = this.#deps
+    const known = this.#directories.get(node)
+    if (known === undefined || known.untilMs <= clock.now()) return false
+    // The kernel's clock may have stood still while the machine slept.
+    return drive.now.isFresh() && known.version === this.directoryVersion(node)
   }
 
-  /** The kernel knows the node no more. */
+  /** The kernel knows the node no more, or has names of it without what they lead to. */
   forgetDirectory(node: NodeId): void {
     this.#directories.delete(node)
   }

@@ -58,7 +58,8 @@ function openDrive(settings: { readonly listingTtlMs: number }): Promise<DriveIn
 
 async function begin(version?: typeof OLD_KERNEL, listingTtlMs = LISTING_TTL_MS): Promise<void> {
   home = await openDrive({ listingTtlMs })
-  kernel = await SyntheticKernel.start({ drive: home.drive, log: silentLogger, version })
+  const deps = { drive: home.drive, log: silentLogger, clock }
+  kernel = await SyntheticKernel.start({ ...deps, version })
 }
 
 /** The other machine has changed something, and the drive has asked. */
@@ -85,10 +86,13 @@ const openDirectory = async (node: number) => {
   )
   return wire.OPEN_OUT.decode(body)
 }
-async function read(node: number): Promise<void> {
+/** As the kernel does: the first page with what the names lead to, and more of them where a program asks for that. */
+async function read(node: number, isPlus = true): Promise<void> {
   const { handle } = await openDirectory(node)
   const asked = { handle, offset: 0, size: 4096, readFlags: 0, flags: 0 }
-  await kernel.ask('READDIR', node, wire.READ_IN.encode(asked))
+  await kernel.ask('READDIRPLUS', node, wire.READ_IN.encode(asked))
+  const next = wire.READ_IN.encode({ ...asked, offset: 3 })
+  await kernel.ask(isPlus ? 'READDIRPLUS' : 'READDIR', node, next)
 }
 const release = (node: number, handle: number): Promise<Told> =>
   kernel.ask('RELEASE', node, wire.RELEASE_IN.encode({ handle, flags: 0, releaseFlags: 0 }))
@@ -249,6 +253,32 @@ describe('what the kernel may go by without asking', () => {
       expect((await openDirectory(node)).flags).toBe(CACHE_DIR)
     },
   )
+
+  it('is no names without what they lead to: the kernel reads them anew, and asks for none by itself', async () => {
+    await elsewhere(() => other.write('f', 'x'))
+    await settled()
+    await read(ROOT, false)
+    expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR)
+    await read(ROOT)
+    expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR | KEEP_CACHE)
+    aheadMs = 3 * MINUTE_S * 1_000
+    await home.drive.refresh()
+    await settled()
+    await read(ROOT)
+    expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR | KEEP_CACHE)
+    aheadMs += 3 * MINUTE_S * 1_000
+    await home.drive.refresh()
+    expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR)
+  })
+
+  it('is not the names of a directory in which a file is being made', async () => {
+    await read(ROOT)
+    expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR | KEEP_CACHE)
+    const { node, handle } = await create('new', ROOT)
+    await settled()
+    expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR)
+    await release(node, handle)
+  })
 
   it('is nothing of the inside of a folder that another machine has stored anew', async () => {
     const folder = await folderWithFile()
