@@ -40,6 +40,8 @@ export class Space {
   readonly #ttlMs: number
   #account: (Account & { readonly askedAtMs: number }) | undefined
   #asking: Promise<void> | undefined
+  /** Begins when `#asking` has ended. */
+  #askingNext: Promise<void> | undefined
   #triedAtMs = 0
   #waiting: number | undefined
   /** Those that may hold something. */
@@ -171,17 +173,30 @@ export class Space {
   #renew(): void {
     const now = this.#deps.clock.now()
     if (now - Math.max(this.#account?.askedAtMs ?? 0, this.#triedAtMs) <= this.#ttlMs) return
+    if (this.#asking !== undefined) return
     this.ask().catch((error: unknown) => {
       this.#deps.log.debug({ error: String(error) }, 'The space was not told.')
     })
   }
 
-  /** Asks the service now, one request at a time; a failure leaves what was known. */
+  /**
+   * Asks the service, one request at a time, and by one that is begun after this call: an answer from before knows nothing of
+   * what was stored meanwhile, and is wrong once that is in no intent any more. A failure leaves what was known.
+   */
   async ask(): Promise<void> {
+    if (this.#asking === undefined) return this.#begin()
+    this.#askingNext ??= this.#asking.then(() => {
+      this.#askingNext = undefined
+      return this.#begin()
+    })
+    return this.#askingNext
+  }
+
+  #begin(): Promise<void> {
     this.#asking ??= this.#request().finally(() => {
       this.#asking = undefined
     })
-    await this.#asking
+    return this.#asking
   }
 
   async #request(): Promise<void> {
