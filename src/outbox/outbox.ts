@@ -13,13 +13,14 @@ import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
 import { orderOf, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
-import { GroupSync, type SyncFileSystem } from '../disk/group-sync.ts'
+import type { GroupSync, SyncFileSystem } from '../disk/group-sync.ts'
 import { isThere } from '../disk/if-there.ts'
 import { syncDirectory } from '../disk/sync.ts'
 import type { Reserve } from '../state/reserve.ts'
 import { readIntentIn } from './kept-intents.ts'
 import { IntentIndex } from '../intents/intent-index.ts'
 import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readIntentDirName } from './layout.ts'
+import { Platter, type Part } from './platter.ts'
 import { StateFiles } from './state-files.ts'
 import type { StepListener } from './steps.ts'
 
@@ -37,24 +38,8 @@ interface OutboxDeps {
   readonly syncFileSystem?: SyncFileSystem
 }
 
-/** Of an intent: what is sent, and the files of a folder that it is packed of. */
-type Part = 'content' | 'changes'
-
 /** Told of an intent as it was, undefined for a new one, and as it is, undefined for one that is gone. */
 type ChangeListener = (before: Intent | undefined, after: Intent | undefined) => void
-
-/** The groups of the first and the last write of an intent. */
-interface Groups {
-  readonly first: number
-  readonly last: number
-}
-
-/** An intent as an older version kept it, until what it is now is on the platter. */
-interface Kept {
-  readonly id: IntentId
-  readonly path: string
-  readonly group: number
-}
 
 /**
  * The durable place of intents and staged content: `<dir>/<id>/{content,intent.json}`.
@@ -70,14 +55,8 @@ export class Outbox implements Intents {
   readonly #intents = new IntentIndex()
   /** Last write of each id under way; each removes itself when it is the last. */
   readonly #writes = new Map<IntentId, Promise<unknown>>()
-  /** What of the outbox, and of what lies in it, is on the platter. */
-  readonly sync: GroupSync
-  /** Of intents that a power cut must not take, and each later write of theirs neither. */
-  readonly #groups = new Map<IntentId, Groups>()
+  readonly #platter: Platter
   readonly #files = new StateFiles()
-  #kept: readonly Kept[] = []
-  /** Intents of which a part may not be what was written, and which nothing has compared with its sum yet. */
-  readonly #unchecked = { content: new Set<IntentId>(), changes: new Set<IntentId>() }
   readonly #damaged: string[] = []
   readonly #listeners = new Set<ChangeListener>()
   #lastId = 0n
@@ -85,13 +64,12 @@ export class Outbox implements Intents {
   private constructor(deps: OutboxDeps, dir: string) {
     this.#deps = deps
     this.#dir = dir
-    this.sync = new GroupSync(deps, dir)
-    this.sync.onDone((group) => {
-      this.#dropKept(group)
-    })
-    this.sync.onFailure((group) => {
-      for (const [id, { last }] of this.#groups) if (last === group) this.#noteUnchecked(id)
-    })
+    this.#platter = new Platter(deps, dir)
+  }
+
+  /** What of the outbox, and of what lies in it, is on the platter. */
+  get sync(): GroupSync {
+    return this.#platter.sync
   }
 
   /**
@@ -108,8 +86,7 @@ export class Outbox implements Intents {
         if (tidy !== undefined) tidying.push(tidy)
       }
       for (const tidy of tidying) await tidy()
-      // What an earlier process wrote last may not be on the platter either.
-      if (outbox.#groups.size > 0) outbox.sync.note([outbox.#dir])
+      outbox.#platter.noteDirectory()
       return outbox
     } catch (error) {
       throw fromFileSystem(error, 'The outbox cannot be read')
@@ -143,9 +120,7 @@ export class Outbox implements Intents {
       if (intent.kind === 'delete' && intent.phase === 'held') return () => this.#forget(id)
       this.#intents.set(intent)
       this.#files.noteFound(id, states)
-      this.#noteUnchecked(id)
-      const group = this.#note(intent)
-      this.#kept = [...this.#kept, ...kept.map((path) => ({ id, path, group }))]
+      this.#platter.noteFound(intent, kept)
       return torn === undefined ? undefined : () => this.#restore(intent, torn)
     } catch (error) {
       if (isAbsent(error)) return () => this.#forget(id)
@@ -340,39 +315,27 @@ export class Outbox implements Intents {
     let before: Intent | undefined
     await this.#queue(id, async () => {
       if (as !== undefined && this.#intents.get(id) !== as) return
-      if (!this.#isOfThisMoment(id)) await this.sync.complete()
-      // Without them it is gone once its file is.
-      for (const kept of this.#kept) if (kept.id === id) await rm(kept.path, { force: true })
+      if (!this.#platter.isOfThisMoment(id, this.#intents.get(id))) await this.sync.complete()
+      await this.#platter.removeKept(id)
       // The intent goes before its content: a kill in between leaves a draft, not a broken promise.
       await rm(join(this.#dir, id, INTENT_FILE), { force: true })
       this.#step('remove.unlinked')
       before = this.#intents.get(id)
       this.#intents.delete(id)
-      this.#groups.delete(id)
+      this.#platter.forget(id)
       this.#files.forget(id)
-      this.noteWhole('content', id)
-      this.noteWhole('changes', id)
       await rm(join(this.#dir, id), { recursive: true, force: true })
     })
     this.#changed(before, undefined)
   }
 
-  /**
-   * True for what an earlier process left, or that the disk failed to keep, until `noteWhole`: a power cut
-   * and a failed sync leave zeros of the right length.
-   */
+  /** See `Platter.isUnchecked`. */
   isUnchecked(part: Part, id: IntentId): boolean {
-    return this.#unchecked[part].has(id)
+    return this.#platter.isUnchecked(part, id)
   }
 
-  /** This part is what it says. */
   noteWhole(part: Part, id: IntentId): void {
-    this.#unchecked[part].delete(id)
-  }
-
-  #noteUnchecked(id: IntentId): void {
-    this.#unchecked.content.add(id)
-    this.#unchecked.changes.add(id)
+    this.#platter.noteWhole(part, id)
   }
 
   /** Waits for the writes under way, and until they are on the platter. */
@@ -384,37 +347,7 @@ export class Outbox implements Intents {
   async #write(intent: Intent, options: Durability): Promise<void> {
     const { id } = intent
     await this.#files.write(join(this.#dir, id, INTENT_FILE), intent)
-    if (options.durable || this.#groups.has(id)) this.#note(intent)
-  }
-
-  /** Its file is to be on the platter. */
-  #note({ id, kind }: Intent): number {
-    const dir = join(this.#dir, id)
-    const content = kind === 'put' ? [join(dir, CONTENT_FILE)] : []
-    const group = this.sync.note([...content, join(dir, INTENT_FILE), dir])
-    this.#groups.set(id, { first: this.#groups.get(id)?.first ?? group, last: group })
-    return group
-  }
-
-  #dropKept(group: number): void {
-    const outdated = this.#kept.filter((kept) => kept.group <= group)
-    this.#kept = this.#kept.filter((kept) => kept.group > group)
-    for (const { path } of outdated) {
-      rm(path, { force: true }).catch((error: unknown) => {
-        this.#deps.log.warn({ path, error: String(error) }, 'What a change was stays behind.')
-      })
-    }
-  }
-
-  /** True for a put that was written a moment ago and never sent: neither it nor what took its place is promised to survive. */
-  #isOfThisMoment(id: IntentId): boolean {
-    const intent = this.#intents.get(id)
-    const isSent = intent?.kind !== 'put' || intent.sentAtMs !== undefined
-    return (
-      !isSent &&
-      this.#groups.get(id)?.first === this.sync.group &&
-      !this.#kept.some((kept) => kept.id === id)
-    )
+    if (options.durable || this.#platter.isNoted(id)) this.#platter.note(intent)
   }
 
   /** On a full disk the reserve is given away, so that what waits can still be sent. */
