@@ -3,6 +3,7 @@ import { DriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { WholeFile } from '../domain/whole-file.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
+import { Beginnings } from './beginnings.ts'
 import { DriveNow } from './drive-now.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ExtendedAttributes } from './extended-attributes.ts'
@@ -20,9 +21,6 @@ import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
 
-/** The set-group-ID bit. */
-const S_ISGID = 0o2000
-
 /**
  * The file system: nodes, handles, operations. Knows no FUSE and no HTTP; every rejection is a
  * DriveError. Paths are the bridge's business: nodes are found by parent and name. Here each
@@ -31,8 +29,8 @@ const S_ISGID = 0o2000
 export class Drive {
   readonly #deps: DriveDeps
   readonly #parts: DriveParts
-  readonly #settings: DriveSettings
   readonly #homes: Homes
+  readonly #beginnings: Beginnings
   /** The extended attributes of its nodes. */
   readonly extended: ExtendedAttributes
   /** What is so now, and when that may be other: for a kernel that goes by what it was told. */
@@ -40,9 +38,9 @@ export class Drive {
 
   constructor(deps: DriveDeps, settings: DriveSettings) {
     this.#deps = deps
-    this.#settings = settings
     this.#parts = assemble(deps, settings)
     this.#homes = new Homes(this.#parts, settings)
+    this.#beginnings = new Beginnings(this.#homes, settings)
     this.now = new DriveNow(this.#parts)
     this.extended = new ExtendedAttributes({ ...deps, homes: this.#homes })
   }
@@ -132,7 +130,8 @@ export class Drive {
    */
   async setAttributes(node: NodeId, changes: AttributeChanges): Promise<void> {
     const { mode } = changes
-    const masked = mode === undefined ? changes : { ...changes, mode: this.#masked(mode) }
+    const masked =
+      mode === undefined ? changes : { ...changes, mode: this.#beginnings.masked(mode) }
     const ctimeMs = this.#deps.clock.now()
     await this.#homes.changing(node).setAttributes(node, { ...masked, ctimeMs })
   }
@@ -160,7 +159,7 @@ export class Drive {
     options: CreateOptions & { readonly owner?: Owner } = {},
   ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
     const home = this.#homes.making(parent, name)
-    const begun = await this.#begun(parent, { mode, ...options.owner })
+    const begun = await this.#beginnings.of(parent, { mode, ...options.owner })
     const made = await home.create(parent, name, begun, options)
     return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
   }
@@ -173,7 +172,7 @@ export class Drive {
   ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
     const home = this.#homes.changing(parent)
     if (home.createNameless === undefined) throw new DriveError('unsupported', 'It keeps no files.')
-    const begun = await this.#begun(parent, { mode, ...owner })
+    const begun = await this.#beginnings.of(parent, { mode, ...owner })
     const made = await home.createNameless(parent, begun)
     return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
   }
@@ -194,10 +193,8 @@ export class Drive {
     owner: Owner = {},
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
-    const made = await this.#begun(parent, { mode, ...owner })
-    // A directory that hands its group on makes directories that do so, too.
-    const inherited = made.isHanded ? S_ISGID : 0
-    await home.makeDirectory(parent, name, { ...made, mode: made.mode | inherited })
+    const made = await this.#beginnings.ofDirectory(parent, { mode, ...owner })
+    await home.makeDirectory(parent, name, made)
   }
 
   /** A relative link that stays inside its folder; others are refused. */
@@ -208,7 +205,7 @@ export class Drive {
     owner: Owner = {},
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
-    const { uid, gid } = await this.#begun(parent, { mode: 0o777, ...owner })
+    const { uid, gid } = await this.#beginnings.of(parent, { mode: 0o777, ...owner })
     await home.makeSymlink(parent, name, target, { uid, gid })
   }
 
@@ -220,8 +217,7 @@ export class Drive {
     special: SpecialNode,
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
-    const { mode, uid, gid } = await this.#begun(parent, made)
-    await home.makeNode(parent, name, { mode, uid, gid }, special)
+    await home.makeNode(parent, name, await this.#beginnings.of(parent, made), special)
   }
 
   async readSymlink(node: NodeId): Promise<string> {
@@ -434,22 +430,5 @@ export class Drive {
     await this.#parts.accesses.keepAll()
     this.#parts.openFolders.close()
     await this.#parts.pins.close()
-  }
-
-  /**
-   * What something begins with that is made in a directory. In one with the set-group-ID bit it is of the group of that;
-   * `isHanded` tells so.
-   */
-  async #begun(
-    parent: NodeId,
-    { mode, uid, gid }: MadeAttributes,
-  ): Promise<MadeAttributes & { readonly isHanded: boolean }> {
-    const above = await this.#homes.at(parent).getAttributes(parent)
-    const isHanded = (above.mode & S_ISGID) !== 0
-    return { mode: this.#masked(mode), uid, gid: isHanded ? above.gid : gid, isHanded }
-  }
-
-  #masked(mode: number): number {
-    return mode & ~this.#settings.umask
   }
 }
