@@ -1,14 +1,18 @@
 import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { platform } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { findMount } from '../disk/find-mount.ts'
 import { DriveError, isAbsent, systemErrorCode } from '../domain/errors.ts'
 
 const run = promisify(execFile)
 const UNMOUNT_TIMEOUT_MS = 10_000
+/** A program that only looks at each mount of the machine, as `df` and desktops do, has gone by then. */
+const BUSY_TRIES = 10
+const BUSY_PAUSE_MS = 100
 
-/** Unmounts a drive, from whichever process. Rejects `busy` while programs use it, unless `lazy`. */
+/** Unmounts a drive, from whichever process. Rejects `busy` when programs use it for longer than a moment, unless `lazy`. */
 export async function unmountPath(
   mountpoint: string,
   { lazy }: { readonly lazy: boolean },
@@ -47,19 +51,55 @@ async function endConnection(mountpoint: string): Promise<void> {
 async function tryAll(mountpoint: string, ways: Ways): Promise<void> {
   for (const [program, args] of ways) {
     try {
-      await run(program, args, { timeout: UNMOUNT_TIMEOUT_MS })
+      await tryOften(program, args)
       return
     } catch (cause) {
       if (isAbsent(cause)) continue
-      throw new DriveError('busy', `${mountpoint} is in use by a program.`, {
-        cause,
-        hint: 'Close what uses it (see `fuser -m`), or leave at once with --now.',
-      })
+      if (await isUnmounted(mountpoint)) return
+      throw refusalOf(mountpoint, cause)
     }
   }
   throw new DriveError(
     'usage',
     'No program to unmount with: fusermount, fusermount3 and umount are missing.',
+  )
+}
+
+async function tryOften(program: string, args: readonly string[]): Promise<void> {
+  for (let triesLeft = BUSY_TRIES - 1; ; triesLeft -= 1) {
+    try {
+      await run(program, args, { timeout: UNMOUNT_TIMEOUT_MS })
+      return
+    } catch (error) {
+      if (triesLeft === 0 || !isBusy(error)) throw error
+      await sleep(BUSY_PAUSE_MS)
+    }
+  }
+}
+
+/** The words of fusermount (`Device or resource busy`) and, in English, of umount(8) (`target is busy`). */
+function isBusy(error: unknown): boolean {
+  return wordsOf(error).includes('busy')
+}
+
+/** What the program wrote for people. */
+function wordsOf(error: unknown): string {
+  if (!(error instanceof Error) || !('stderr' in error)) return ''
+  return typeof error.stderr === 'string' ? error.stderr.trim() : ''
+}
+
+async function isUnmounted(mountpoint: string): Promise<boolean> {
+  return platform() === 'linux' && (await findMount(mountpoint)) === undefined
+}
+
+function refusalOf(mountpoint: string, cause: unknown): DriveError {
+  const words = wordsOf(cause) || 'unmounting takes too long.'
+  return new DriveError(
+    'busy',
+    isBusy(cause)
+      ? `${mountpoint} is in use by a program.`
+      : `${mountpoint} stays mounted: ${words}`,
+    { cause, hint: 'Close what uses it (see `fuser -m`), or leave at once with --now.' },
   )
 }
 

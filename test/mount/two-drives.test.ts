@@ -49,6 +49,7 @@ describe.runIf(canMount())('two machines on one account', () => {
     const { log } = console
     log(`${total('acknowledged')} tokens acknowledged, ${total('compared')} contents compared`)
     log(`${total('kills')} kills, ${total('killsWithUnsent')} of them with unsent changes`)
+    log(`${total('lateRenames')} renames of what the other machine did away with were given up`)
     log(`${total('hungLeaves')} drives did not leave in time`)
     if (RUNS < ENOUGH_RUNS || only !== undefined) return
     expect(total('compared')).toBeGreaterThan(0)

@@ -269,6 +269,28 @@ describe.runIf(canMount())('a file that two machines write', () => {
     },
   )
 
+  it('keeps its name when the other machine replaced it before it was renamed here, and that is given up', async () => {
+    await bench.service.upload('log.txt', 'a1\n')
+    const a = await bench.mount('--write-back', ...SLOW)
+    await a.sh('ls')
+    const b = await bench.mountOther(...EAGER)
+    await b.sh('echo b >log.txt')
+    await expect.poll(stored).toEqual(['b\n'])
+    await a.sh('mv log.txt old.txt')
+    await expect.poll(() => hasFailure(a)).toBe(true)
+    const { outbox } = await statusOf(a)
+    expect(outbox.map(({ name, state }) => `${name}: ${state}`)).toEqual([
+      'old.txt: failed: Its content is gone at the service, so it cannot be stored under another name (waits for you)',
+    ])
+    expect(await stored()).toEqual(['b\n'])
+    const ids = outbox.map(({ id }) => id)
+    const given = await bench.bagfs(['outbox', 'discard', a.path, ...ids, '--yes'])
+    expect(given.code, given.stderr).toBe(0)
+    expect((await bench.bagfs(['refresh', a.path])).code).toBe(0)
+    expect(await a.sh('ls; cat log.txt')).toBe('log.txt\nb\n')
+    expect(await stored()).toEqual(['b\n'])
+  })
+
   it.each([
     ['removed', 'rm log', ['b\n']],
     ['overwritten', 'echo a2 >log', ['a2\n', 'b\n']],

@@ -22,6 +22,8 @@ export interface Tally {
   readonly hungLeaves: number
   /** Contents that were compared with what the drive had heard. */
   readonly compared: number
+  /** Renames of content that the other machine did away with before it was read here. */
+  readonly lateRenames: number
 }
 
 export interface BatchSettings {
@@ -50,6 +52,7 @@ export class Batch {
   #runs: readonly Run[] = []
   #kills = 0
   #killsWithUnsent = 0
+  #lateRenames = 0
   #hasFailed = false
 
   private constructor(
@@ -110,6 +113,7 @@ export class Batch {
       ...{ kills: this.#kills, killsWithUnsent: this.#killsWithUnsent },
       hungLeaves: this.#machines.A.hungLeaves + this.#machines.B.hungLeaves,
       compared: this.#freshness.compared,
+      lateRenames: this.#lateRenames,
     }
   }
 
@@ -136,6 +140,7 @@ export class Batch {
     const end = performance.now() + LIMIT_MS
     for (;;) {
       for (const machine of machines) await machine.sync().catch(() => undefined)
+      for (const machine of machines) this.#lateRenames += (await machine.giveUpRenames()).length
       const waiting = await this.#waiting()
       if (waiting.length === 0) return
       if (performance.now() > end) {

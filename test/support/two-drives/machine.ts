@@ -1,5 +1,11 @@
 import { join } from 'node:path'
-import { askStatus, askToRestore, askToSync, askTrash } from '../../../src/control/client.ts'
+import {
+  askOutbox,
+  askStatus,
+  askToRestore,
+  askToSync,
+  askTrash,
+} from '../../../src/control/client.ts'
 import type { DriveStatus } from '../../../src/control/protocol.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../fault-proxy.ts'
 import { MountedDrive } from '../mounted-drive.ts'
@@ -30,6 +36,8 @@ type WaitingItem = DriveStatus['outbox'][number]
 
 const UPLOADS = { method: 'POST', path: /upload$/ }
 const LAST_LINES = 40
+/** What the other machine replaced or deleted while it was renamed here, unread: the drive waits for its user. */
+const RENAMED_AND_GONE = 'Its content is gone at the service'
 const REFUSAL = '{"detail":"refused by the test"}'
 
 /** A drive of the account, with a state directory and a way to the service of its own. */
@@ -137,6 +145,15 @@ export class Machine {
   async waiting(): Promise<readonly WaitingItem[]> {
     const status = await askStatus(await this.#socketPath())
     return status?.outbox.filter(({ phase }) => phase !== 'local') ?? []
+  }
+
+  /** Does as the drive advises about a rename that came too late; answers the names that are free again. */
+  async giveUpRenames(): Promise<readonly string[]> {
+    const late = (await this.waiting()).filter(({ state }) => state.includes(RENAMED_AND_GONE))
+    if (late.length === 0) return []
+    const ids = late.map(({ id }) => id)
+    const discarded = await askOutbox(await this.#socketPath(), 'discard', ids)
+    return discarded.map(({ name }) => name)
   }
 
   /** The last lines, and those about names that begin so. */
