@@ -115,9 +115,9 @@ export class BagfsSubject implements Subject {
     }
   }
 
-  curl(name: string): readonly string[] {
+  curl(name: string, base = this.#url): readonly string[] {
     const { url, authorization } = this.address(name)
-    return ['-H', `Authorization: ${authorization}`, url]
+    return ['-H', `Authorization: ${authorization}`, url.replace(this.#url, base)]
   }
 
   /** Where a seeded file is got, and with which header. */

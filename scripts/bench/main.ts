@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { folderChange, folderLine, folderTree } from './folder-goals.ts'
 import { folderBigDeflated, folderBigStored, folderMany } from './folder-peers.ts'
+import { lines } from './lines.ts'
 import { huge, large, listing } from './listing.ts'
 import { Machine } from './machine.ts'
 import { isInstalled, Processes } from './processes.ts'
@@ -23,6 +24,7 @@ const FOLDERS = {
 /** What can be named; `folders` stands for all parts of it. */
 const SECTIONS: Record<string, readonly Section[]> = {
   reading: [reading],
+  lines: [lines],
   listing: [listing],
   writing: [writing],
   'writing-many': [writingMany],
@@ -31,7 +33,7 @@ const SECTIONS: Record<string, readonly Section[]> = {
   folders: Object.values(FOLDERS),
   ...Object.fromEntries(Object.entries(FOLDERS).map(([name, part]) => [name, [part]])),
 }
-const DEFAULT = ['reading', 'listing', 'writing', 'large', 'huge', 'folders']
+const DEFAULT = ['reading', 'lines', 'listing', 'writing', 'large', 'huge', 'folders']
 
 /** Measures the sections that are named, or all, and prints each as a Markdown table. */
 async function main(): Promise<void> {

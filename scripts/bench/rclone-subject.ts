@@ -42,7 +42,8 @@ export class RcloneSubject implements Subject {
     }
     const path = mkdtempSync(join(this.#places.disk, 'rclone-drive-'))
     const args = [
-      ...['mount', ':webdav:', path, '--webdav-url', this.#url, '--webdav-vendor', 'other'],
+      ...['mount', ':webdav:', path, '--webdav-vendor', 'other'],
+      ...['--webdav-url', options.url ?? this.#url],
       ...['--config', '/dev/null', '--cache-dir', this.#cacheDir, '--vfs-cache-mode', 'full'],
     ]
     return this.#processes.mount('rclone', args, path)
@@ -62,6 +63,11 @@ export class RcloneSubject implements Subject {
     if (this.#server !== undefined) await this.#processes.stop(this.#server)
     rmSync(this.#dataDir, { recursive: true, force: true })
     rmSync(this.#cacheDir, { recursive: true, force: true })
+  }
+
+  /** Where the server listens. */
+  get port(): number {
+    return this.#port
   }
 
   get #url(): string {

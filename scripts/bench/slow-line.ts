@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
  * A line of limited speed to a server on this machine: a TCP proxy on 127.0.0.1 that hands on no more
- * than so many bytes per second in each direction, whatever the number of connections.
+ * than so many bytes per second in each direction, whatever the number of connections. Or each connection gets as much, as where
+ * a long way to the server is what limits it.
  */
 export class SlowLine {
   readonly #server: Server
@@ -14,13 +15,13 @@ export class SlowLine {
   /** Bytes that came from the server. */
   received = 0
 
-  private constructor(port: number, bytesPerS: number) {
+  private constructor(port: number, bytesPerS: number, isOfEach: boolean) {
     this.bytesPerS = bytesPerS
-    const up = new Pace(this)
-    const down = new Pace(this)
+    const shared = [new Pace(this), new Pace(this)] as const
     this.#server = createServer({ pauseOnConnect: true }, (near) => {
       const far = connect({ host: '127.0.0.1', port })
       for (const socket of [near, far]) this.#keep(socket)
+      const [up, down] = isOfEach ? [new Pace(this), new Pace(this)] : shared
       far.once('connect', () => {
         this.#carry(near, far, up, () => undefined)
         this.#carry(far, near, down, (bytes) => (this.received += bytes))
@@ -28,9 +29,9 @@ export class SlowLine {
     })
   }
 
-  /** A line to `port`; `Infinity` for one without a limit. */
-  static async open(port: number, bytesPerS: number): Promise<SlowLine> {
-    const line = new SlowLine(port, bytesPerS)
+  /** A line to `port`; `Infinity` for one without a limit. With `isOfEach`, each connection has the limit to itself. */
+  static async open(port: number, bytesPerS: number, isOfEach = false): Promise<SlowLine> {
+    const line = new SlowLine(port, bytesPerS, isOfEach)
     line.#server.listen(0, '127.0.0.1')
     await once(line.#server, 'listening')
     return line

@@ -21,6 +21,7 @@ import { ReadDispatcher } from './read-dispatcher.ts'
 import { ReadTally } from './read-tally.ts'
 import type { FactsAccess } from '../domain/record.ts'
 import { RangeSupport } from './range-support.ts'
+import { StreamCount } from './stream-count.ts'
 
 /** Content that waits to reach the disk; new downloads wait while there is more of it. */
 const MOST_WAITING = 64
@@ -36,6 +37,8 @@ export interface BagCacheDependencies {
   readonly freeBytes?: (dir: string) => Promise<number>
   /** Of the disk of `dir`; measured by default. */
   readonly readDispatcher?: ReadDispatcher
+  /** How many streams bring one bag; found out by default. */
+  readonly count?: StreamCount
   /** What is pinned from the start, see `BagCache.pin`. */
   readonly pinned?: readonly BagId[]
 }
@@ -159,9 +162,10 @@ export class BagCache {
       throw fromFileSystem(error, `Cannot read the cache directory ${settings.dir}`)
     }
     const support = new RangeSupport()
-    const diskSpeed = new DiskSpeed(dependencies.clock)
+    const { clock, count = new StreamCount(clock) } = dependencies
+    const diskSpeed = new DiskSpeed(clock)
     return new BagCache(
-      { ...dependencies, layout, space, support, diskSpeed },
+      { ...dependencies, layout, space, support, diskSpeed, count },
       settings,
       readDispatcher,
     )

@@ -73,8 +73,14 @@ export class BagStream {
     this.#stop.abort(new DriveError('interrupted', 'The download was stopped.'))
   }
 
-  /** Asks for the content from `start` on, or for all of it; resolves with the head of the answer, which tells which. */
-  async ask(start: number): Promise<Download> {
+  /**
+   * Asks for the content from `start` on, to `end` where that is no Infinity, or for all of it; resolves with the head of
+   * the answer, which tells where it begins, and with the end that was asked for.
+   */
+  async ask(
+    start: number,
+    end: number,
+  ): Promise<{ readonly head: Download; readonly end: number }> {
     const { service, support } = this.#dependencies
     const requestedStart = support.mayAsk ? start : 0
     const head = await service.download(this.bagId, {
@@ -83,7 +89,9 @@ export class BagStream {
       onBegin: () => {
         this.#silence.requestSent()
       },
-      ...(requestedStart > 0 && { range: { start: requestedStart } }),
+      ...(requestedStart > 0 && {
+        range: { start: requestedStart, ...(end < Infinity && { end }) },
+      }),
     })
     this.#silence.answered()
     if (head.start > requestedStart) {
@@ -91,7 +99,8 @@ export class BagStream {
       throw new DriveError('bad-answer', 'The service answered another range than was asked for.')
     }
     support.note(requestedStart, head)
-    return head
+    // All of it comes where no range was asked for, and from a service that answers none.
+    return { head, end: head.start > 0 ? end : Infinity }
   }
 
   /** The bytes of an answer as they come, to the end of its body. What came before a cut comes before it throws. */

@@ -1,6 +1,7 @@
 import { DriveError } from '../domain/errors.ts'
 import type { StreamSettings } from './bag-stream.ts'
 import { Landing, type LandingDependencies } from './landing.ts'
+import type { StreamCount } from './stream-count.ts'
 import type { Need } from './waiters.ts'
 
 /**
@@ -8,10 +9,13 @@ import type { Need } from './waiters.ts'
  * MiB costs about what a request costs, on a line of 10 MB/s as on one of 1 GB/s.
  */
 const FAR_BYTES = 4 * 1024 * 1024
-/** One sequential reader and two that seek; more requests for one bag only share the same line. */
+/** One sequential reader and two that seek; of what is read in a row there are as many as `StreamCount` says. */
 const MAX_STREAMS = 3
 
-interface StreamsDependencies extends LandingDependencies {
+type LandingStart = ConstructorParameters<typeof Landing>[0]
+
+interface StreamsDependencies extends Omit<LandingDependencies, 'took'> {
+  readonly count: StreamCount
   /** Resolves when the disk can take on more. */
   readonly mayStart: () => Promise<void>
 }
@@ -21,6 +25,8 @@ export class BagStreams {
   readonly #dependencies: StreamsDependencies
   readonly #settings: StreamSettings
   readonly #running = new Map<Landing, Promise<void>>()
+  /** Streams that bring what comes after others, each with the call that gives its right back. */
+  readonly #beside = new Map<Landing, () => void>()
 
   constructor(dependencies: StreamsDependencies, settings: StreamSettings) {
     this.#dependencies = dependencies
@@ -36,13 +42,13 @@ export class BagStreams {
     const limit = need.position + need.ahead
     const near = this.#live().find((landing) => this.#reaches(landing, need.position))
     if (near !== undefined) {
-      near.limit = Math.max(near.limit, limit)
+      this.#extend(near, limit)
       return
     }
     const position = this.#startFor(need.position)
     if (position === 0 && this.#live().some((landing) => !landing.headSeen)) return
-    if (this.#live().length < (this.#dependencies.support.mayAsk ? MAX_STREAMS : 1)) {
-      this.#start(position, limit)
+    if (this.#live().length < this.#most) {
+      this.#start({ position, limit })
       return
     }
     // The end of the stream that is stopped brings this need up again.
@@ -54,7 +60,7 @@ export class BagStreams {
   /** Lets the stream that is near `position`, if there is one, go on to `limit`. */
   extend(position: number, limit: number): boolean {
     const near = this.#live().find((landing) => this.#reaches(landing, position))
-    if (near !== undefined) near.limit = Math.max(near.limit, limit)
+    if (near !== undefined) this.#extend(near, limit)
     return near !== undefined
   }
 
@@ -69,6 +75,19 @@ export class BagStreams {
 
   #live(): Landing[] {
     return [...this.#running.keys()].filter((landing) => !landing.stopped)
+  }
+
+  get #most(): number {
+    const { support, count } = this.#dependencies
+    return support.mayAsk ? MAX_STREAMS + count.wanted - 1 : 1
+  }
+
+  /** What goes on beside a stream brings what comes after it. */
+  #extend(near: Landing, limit: number): void {
+    for (const landing of this.#live()) {
+      if (landing.position >= near.position) landing.limit = Math.max(landing.limit, limit)
+    }
+    this.#goBeside()
   }
 
   #reaches(landing: Landing, position: number): boolean {
@@ -87,9 +106,15 @@ export class BagStreams {
     return isInside ? position : 0
   }
 
-  #start(position: number, limit: number): void {
-    const landing = new Landing({ position, limit }, this.#dependencies, this.#settings)
+  #start(from: LandingStart): Landing {
+    const { count } = this.#dependencies
+    const took = (bytes: number): void => {
+      this.#goBeside()
+      count.came(bytes, this.#live().length)
+    }
+    const landing = new Landing(from, { ...this.#dependencies, took }, this.#settings)
     this.#running.set(landing, this.#run(landing))
+    return landing
   }
 
   async #run(landing: Landing): Promise<void> {
@@ -99,9 +124,55 @@ export class BagStreams {
       this.#running.delete(landing)
     } catch (error) {
       this.#running.delete(landing)
-      this.#failed(landing, error)
+      if (this.#beside.has(landing)) this.#failedBeside(landing, error)
+      else this.#failed(landing, error)
     }
+    this.#beside.get(landing)?.()
+    this.#beside.delete(landing)
+    // What readers wait for comes first.
     this.#dependencies.changed()
+    this.#goBeside()
+  }
+
+  /** Has as many streams as are wanted for what is read in a row: each brings a block, and the next begins where all end. */
+  #goBeside(): void {
+    const { count, support } = this.#dependencies
+    const live = this.#live()
+    const wanted = support.canResume ? count.wanted : 1
+    if (live.length > wanted) this.#stopFarthest(live)
+    if (live.length === 0 || live.length >= wanted) return
+    const from = this.#nextBlock(live)
+    if (from === undefined) return
+    const giveBack = count.takeBeside()
+    if (giveBack !== undefined) this.#beside.set(this.#start(from), giveBack)
+  }
+
+  #stopFarthest(live: readonly Landing[]): void {
+    const beside = live.filter((landing) => this.#beside.has(landing))
+    beside.sort((a, b) => b.position - a.position)[0]?.stop()
+  }
+
+  /** Undefined where there is too little left, or no room for more than what readers wait for. */
+  #nextBlock(live: readonly Landing[]): LandingStart | undefined {
+    const { count, content, window } = this.#dependencies
+    const { total, ranges } = content.file
+    const { blockBytes } = count
+    const [open, other] = live.filter(({ end }) => end === Infinity)
+    if (total === undefined || other !== undefined || window.wasNeeded) return undefined
+    const limit = Math.min(total, Math.max(...live.map((landing) => landing.limit)))
+    const ends = live.map(({ end, position }) => Math.min(end, position + blockBytes))
+    const position = ranges.firstGap(Math.max(...ends))
+    const end = Math.min(total, position + blockBytes)
+    if (position >= total || end > limit) return undefined
+    if (open !== undefined) open.end = position
+    return { position, limit, end }
+  }
+
+  /** What readers wait for is asked for once more, by a stream that has no other beside it. */
+  #failedBeside({ position }: Landing, error: unknown): void {
+    const { log, content, count } = this.#dependencies
+    log.info({ bagId: content.bagId, position, err: error }, 'A download beside another failed.')
+    count.failed()
   }
 
   #failed({ position }: Landing, error: unknown): void {

@@ -7,6 +7,7 @@ import type { BagKnowledge } from './bag-knowledge.ts'
 import type { BagFile } from './bag-file.ts'
 import type { StreamDependencies } from './bag-stream.ts'
 import { BagStreams } from './bag-streams.ts'
+import type { StreamCount } from './stream-count.ts'
 import { Claim, type ClaimOptions } from './claim.ts'
 import type { DiskSpeed } from './disk-speed.ts'
 import { DownloadWindow } from './download-window.ts'
@@ -18,6 +19,7 @@ export interface BagDependencies
   extends Omit<ContentDependencies, 'waiters' | 'changed'>, Omit<StreamDependencies, 'support'> {
   readonly support: RangeSupport
   readonly diskSpeed: DiskSpeed
+  readonly count: StreamCount
   /** Called when the bag is unused, its descriptors are closed and its content is idle. */
   readonly retired: () => void
 }

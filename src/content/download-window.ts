@@ -29,6 +29,7 @@ export class DownloadWindow {
   readonly #parked = new Map<BagStream, Parked>()
   readonly #clock: Clock
   readonly #graceMs: number
+  #wasNeeded = false
 
   /** A stream without a reader that goes on ends after `graceMs`: other streams need its slot. */
   constructor(
@@ -47,9 +48,15 @@ export class DownloadWindow {
     this.#graceMs = graceMs
   }
 
+  /** True once there was no room for all that came of this bag. */
+  get wasNeeded(): boolean {
+    return this.#wasNeeded
+  }
+
   /** Reserves room for a write at `position`; resolves false, with nothing reserved, when the stream was stopped. */
   async makeRoom(stream: BagStream, position: number, bytes: number): Promise<boolean> {
     const isRoomy = await this.#space.reserve(bytes)
+    if (!isRoomy) this.#wasNeeded = true
     try {
       if (!isRoomy) await this.#stayInWindow(stream, position, bytes)
     } catch (error) {
@@ -83,6 +90,7 @@ export class DownloadWindow {
   /** After a write failed on a full disk: true when it is worth another try. */
   async findRoom(stream: BagStream, position: number): Promise<boolean> {
     if (await this.#space.evictOne()) return true
+    this.#wasNeeded = true
     return (await this.#step(stream, position)) === 'made' && !stream.stopped
   }
 

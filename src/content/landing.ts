@@ -18,18 +18,22 @@ export interface LandingDependencies extends StreamDependencies {
   readonly diskSpeed: DiskSpeed
   /** Called when more of the content is here, or it is known whether that is to be believed. */
   readonly changed: () => void
+  /** Called with the number of bytes that were taken. */
+  readonly took: (bytes: number) => void
 }
 
 /**
  * Takes what one stream brings into a bag's content: its bytes are bounded by the room there is, written into the
- * file, and compared where they are here already. It ends at the end of the content, at `limit`, or where it meets bytes
- * that are here. When the service answers no ranges it runs from 0 to the end.
+ * file, and compared where they are here already. It ends at the end of the content, at `limit`, at `end`, or where it meets
+ * bytes that are here. When the service answers no ranges it runs from 0 to the end.
  */
 export class Landing {
   /** Where the next byte of the stream goes. */
   position: number
   /** It need not go on from here; Infinity for the whole rest. */
   limit: number
+  /** Another stream brings what begins here; Infinity while none does. */
+  end: number
   /** True once an answer's head arrived. */
   headSeen = false
   readonly #dependencies: LandingDependencies
@@ -42,14 +46,17 @@ export class Landing {
   #gained = 0
   /** What is here up to this position came with an answer that is not believed yet. */
   #compareTo = 0
+  /** Where the body ends that is coming, when that is not the end of the content. */
+  #bodyEnd = Infinity
 
   constructor(
-    from: { readonly position: number; readonly limit: number },
+    from: { readonly position: number; readonly limit: number; readonly end?: number },
     dependencies: LandingDependencies,
     settings: StreamSettings,
   ) {
     this.position = from.position
     this.limit = from.limit
+    this.end = from.end ?? Infinity
     this.#dependencies = dependencies
     this.#file = dependencies.content.file
     this.#replaced = dependencies.content.replaced
@@ -93,7 +100,8 @@ export class Landing {
   }
 
   async #fill(): Promise<void> {
-    const head = await this.#stream.ask(this.#startFor(this.position))
+    const { head, end } = await this.#stream.ask(this.#startFor(this.position), this.end)
+    this.#bodyEnd = end
     try {
       this.#begin(head)
       for await (const { chunks } of this.#stream.bytesOf(head)) {
@@ -149,7 +157,7 @@ export class Landing {
     const { total } = this.#file
     if (this.stopped) return
     if (total === undefined) this.#judge(this.position, head, false)
-    else if (this.position < total) {
+    else if (this.position < Math.min(total, this.#bodyEnd)) {
       const { position } = this
       throw new DriveError('unavailable', `The download ended after ${position} of ${total} bytes.`)
     }
@@ -176,18 +184,22 @@ export class Landing {
     if (!this.#dependencies.support.canResume || position < this.#compareTo) return false
     // The end of the body is next, and leaves the connection fit for another request.
     if (position === this.#file.total) return false
-    return position >= this.limit || this.#file.ranges.contains(position, position + 1)
+    return (
+      position >= Math.min(this.limit, this.end) ||
+      this.#file.ranges.contains(position, position + 1)
+    )
   }
 
   /** Takes bytes from the position on. Resolves false when it was stopped meanwhile, and they are not taken. */
   async #take(chunks: readonly Uint8Array[]): Promise<boolean> {
-    const { content, changed } = this.#dependencies
+    const { content, changed, took } = this.#dependencies
     const start = this.position
     const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
     if (!this.#takeNow(chunks, length) && !(await this.#takeLater(chunks, length))) return false
     this.position = start + length
     // Readers first.
     changed()
+    took(length)
     content.landed(chunks, start)
     if (this.#isDone()) this.stop()
     return true

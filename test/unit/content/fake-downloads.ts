@@ -7,6 +7,7 @@ import { BagCache } from '../../../src/content/bag-cache.ts'
 import type { BagCacheDependencies, BagCacheSettings } from '../../../src/content/bag-cache.ts'
 import type { BagReader } from '../../../src/content/bag-reader.ts'
 import type { ReadDispatcher } from '../../../src/content/read-dispatcher.ts'
+import { StreamCount } from '../../../src/content/stream-count.ts'
 import type { Clock } from '../../../src/domain/clock.ts'
 import { DriveError } from '../../../src/domain/errors.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
@@ -48,11 +49,15 @@ export interface SourceOptions {
   readonly length?: boolean
   readonly chunkBytes?: number
   readonly etag?: string
+  /** Each request for a range with an end fails so. */
+  readonly endedRangeError?: Error
 }
 
 export interface Request {
   readonly bagId: BagId
   readonly start: number
+  /** Where the range ends; undefined for one without an end. */
+  readonly end: number | undefined
   /** Bytes handed out so far. */
   sent: number
   body?: Readable
@@ -104,9 +109,11 @@ export class FakeDownloads implements Pick<StorageService, 'download'> {
     const fault = this.faults.shift() ?? {}
     const asked = options.range?.start ?? 0
     const start = this.#options.ranges === false ? 0 : asked
-    const request: Request = { bagId, start: asked, sent: 0 }
+    const end = options.range?.end
+    const request: Request = { bagId, start: asked, end, sent: 0 }
     this.requests.push(request)
     begin(fault, options)
+    this.#refuseEnded(end)
     const content = fault.content ?? this.contents.get(bagId)
     if (content === undefined) throw new DriveError('gone', 'No such bag.', { status: 404 })
     if (start > 0 && start >= content.length) {
@@ -115,9 +122,15 @@ export class FakeDownloads implements Pick<StorageService, 'download'> {
     return this.#answer(content, start, fault, request)
   }
 
+  #refuseEnded(end: number | undefined): void {
+    const { endedRangeError } = this.#options
+    if (end !== undefined && endedRangeError !== undefined) throw endedRangeError
+  }
+
   #answer(content: Uint8Array, start: number, fault: Fault, request: Request): Download {
     const { bagId } = request
-    const body = Readable.from(this.#bytes(content.subarray(start), start, fault, request), {
+    const wanted = content.subarray(start, start > 0 ? request.end : undefined)
+    const body = Readable.from(this.#bytes(wanted, start, fault, request), {
       objectMode: false,
     })
     request.body = body
@@ -254,9 +267,21 @@ export interface SetupOptions extends SourceOptions {
   readonly settings?: Partial<BagCacheSettings>
   readonly freeBytes?: (dir: string) => Promise<number>
   readonly readDispatcher?: ReadDispatcher
+  /** How many streams bring a bag from the start. */
+  readonly streams?: number
 }
 
 const cleanups: (() => Promise<void>)[] = []
+
+/** As found out on a line where each of so many streams got the same. */
+export function countOf(clock: FakeClock, wanted: number): StreamCount {
+  const count = new StreamCount(clock)
+  while (count.wanted < wanted) {
+    clock.advance(100)
+    count.came(count.wanted * 200_000, count.wanted)
+  }
+  return count
+}
 
 /** Call after each test. */
 export async function cleanUp(): Promise<void> {
@@ -282,6 +307,7 @@ export async function setUp(options: SetupOptions = {}): Promise<Setup> {
     log,
     listedSizes: (bagId) => service.listedSizes(bagId),
     ...(options.freeBytes !== undefined && { freeBytes: options.freeBytes }),
+    count: countOf(clock, options.streams ?? 1),
     ...(options.readDispatcher !== undefined && { readDispatcher: options.readDispatcher }),
   }
   const reopen: Setup['reopen'] = async (settings = {}, pinned = []) => {

@@ -44,6 +44,7 @@ const plan = fc.record({
   knowsSums: fc.boolean(),
   maxBytes: fc.constantFrom(20 * MIB, 6 * MIB, 40_000),
   floorReached: fc.boolean(),
+  streams: fc.constantFrom(1, 4),
 })
 
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
