@@ -32,6 +32,8 @@ export interface BagFacts extends AttributeChanges {
   readonly isCertain?: boolean
   /** SHA-256 of the download, 64 hex digits. */
   readonly sha256?: string
+  /** What the content takes of the local disk, in bytes, as it was written here with holes. It may not be here any more. */
+  readonly allocated?: number | undefined
 }
 
 /** What is known of bags; the store of `state` is one. */

@@ -27,7 +27,13 @@ export interface IntentFailure {
  * Of a folder, changes are being collected and not packed yet.
  */
 export type PutContent =
-  | { readonly from: 'staged'; readonly length: number; readonly sha256: string }
+  | {
+      readonly from: 'staged'
+      readonly length: number
+      readonly sha256: string
+      /** What it takes of the local disk, in bytes; only where it has holes. */
+      readonly allocated?: number
+    }
   | { readonly from: 'bag'; readonly bagId: BagId; readonly length?: number }
   | { readonly from: 'folder'; readonly length?: number }
 

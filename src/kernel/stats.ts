@@ -1,6 +1,7 @@
 import { constants as fsConstants } from 'node:fs'
 import type Fuse from 'fuse-native'
 import type { SpaceReport } from '../drive/space/space.ts'
+import { BLOCK_BYTES } from '../drive/tree/allocated.ts'
 import type { Attributes } from '../drive/tree/attributes.ts'
 import type { BridgeSettings } from './bridge.ts'
 import { shownOwner } from './owner.ts'
@@ -95,7 +96,7 @@ export function toStat(attributes: Attributes, settings: BridgeSettings): Fuse.S
     nlink: linksToTell(attributes),
     ino: attributes.node,
     blksize: 4096,
-    blocks: Math.ceil(attributes.size / 512),
+    blocks: blocksToTell(attributes),
     atime: Math.trunc(Math.max(attributes.atimeMs, 0)),
     mtime: Math.trunc(Math.max(attributes.mtimeMs, 0)),
     ctime: Math.trunc(Math.max(attributes.ctimeMs, 0)),
@@ -108,6 +109,11 @@ export function modeToTell(
   settings: Pick<BridgeSettings, 'umask'>,
 ): number {
   return TYPE_BITS[attributes.kind] | shownMode(attributes, settings)
+}
+
+/** Programs look for holes where these are fewer than the size has. */
+export function blocksToTell({ size, allocated = size }: Attributes): number {
+  return Math.ceil(Math.min(size, allocated) / BLOCK_BYTES)
 }
 
 /** 1 is what file systems tell that do not count directories: programs go by it. */

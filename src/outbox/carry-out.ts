@@ -286,10 +286,10 @@ export class CarryOut {
     return this.#updatePut(put, (latest) => {
       const { content } = put
       if (content.from === 'staged') {
-        const { length, sha256 } = content
+        const { length, sha256, allocated } = content
         const kind = latest.isFolder === true ? 'folder' : 'file'
         // The attributes as they are now: a later change of them finds the bag in the intent.
-        this.#deps.facts.learn(bagId, { kind, length, sha256, ...keptOf(latest) })
+        this.#deps.facts.learn(bagId, { kind, length, sha256, allocated, ...keptOf(latest) })
       }
       return confirmed(latest, bagId, this.#deps.clock.now())
     })

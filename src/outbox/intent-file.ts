@@ -48,7 +48,12 @@ const putIntent = z.object({
   description: z.string(),
   ...keptFields,
   content: z.discriminatedUnion('from', [
-    z.object({ from: z.literal('staged'), length: z.number(), sha256: z.string() }),
+    z.object({
+      from: z.literal('staged'),
+      length: z.number(),
+      sha256: z.string(),
+      allocated: optional(z.number()),
+    }),
     z.object({ from: z.literal('bag'), bagId, length: optional(z.number()) }),
     z.object({ from: z.literal('folder'), length: optional(z.number()) }),
   ]),

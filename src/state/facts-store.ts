@@ -16,6 +16,7 @@ const bagFacts = z.object({
   length: z.exactOptional(z.number()),
   isCertain: z.exactOptional(z.boolean()),
   sha256: z.exactOptional(z.string()),
+  allocated: z.optional(z.number()),
   ...attributeFields,
 })
 
@@ -221,7 +222,7 @@ export class FactsStore {
   }
 }
 
-const COMPARED = ['kind', 'length', 'sha256', ...ATTRIBUTE_NAMES] as const
+const COMPARED = ['kind', 'length', 'sha256', 'allocated', ...ATTRIBUTE_NAMES] as const
 
 function isSame(one: BagFacts, other: BagFacts): boolean {
   return COMPARED.every((field) => one[field] === other[field])

@@ -35,6 +35,8 @@ export class LocalContent {
   undo: Undo | undefined
   /** Until it is closed: the content of before, which the folder is stored with. */
   before: LocalContent | ArchivedContent | undefined
+  /** As it was when it was last open. */
+  #allocated: number | undefined
   /** How many zips and copies read it now. */
   #readers = 0
   /** Removes the file; set once no file of the folder has this content any more. */
@@ -44,6 +46,11 @@ export class LocalContent {
     this.file = place.file
     this.path = place.path
     this.room = room
+  }
+
+  /** See `Attributes`; not known of what an earlier process wrote, until it is opened. */
+  get allocated(): number | undefined {
+    return this.staged === undefined ? this.#allocated : this.staged.allocated
   }
 
   /** True while it is not, or no longer, what the folder is stored with. */
@@ -84,6 +91,7 @@ export class LocalContent {
 
   /** Lets go of the open file; it is opened again at the next use. */
   closeStaged(): void {
+    this.#allocated = this.allocated
     this.staged?.close()
     this.staged = undefined
   }

@@ -1,5 +1,5 @@
 import type { IntentId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../intents/intent.ts'
+import type { PutContent, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -94,7 +94,7 @@ export class Committer {
     const what = {
       description: staged.description ?? this.#descriptionOf(node),
       ...staged.attributes,
-      content: { from: 'staged', length: staged.size, sha256 } as const,
+      content: contentOf(staged, sha256),
     }
     const intent = await puts.add(serviceName, staged.base, what, staged.id)
     if (conflict !== undefined) conflicts.note(serviceName, conflict)
@@ -107,4 +107,9 @@ export class Committer {
     if (entry === undefined) return this.#settings.description
     return entry.kind === 'bag' ? entry.record.description : entry.intent.description
   }
+}
+
+function contentOf({ size: length, allocated }: StagedFile, sha256: string): PutContent {
+  const holes = allocated === undefined ? {} : { allocated }
+  return { from: 'staged', length, sha256, ...holes }
 }

@@ -44,6 +44,20 @@ export class Contents {
     return this.#bagSize(entry.record.bagId, entry.record.size)
   }
 
+  /** See `Attributes`. */
+  allocatedOf(entry: Entry): number | undefined {
+    if (entry.kind === 'bag') return this.#bagAllocated(entry.record.bagId)
+    const { content } = entry.intent
+    if (content.from === 'bag') return this.#bagAllocated(content.bagId)
+    return content.from === 'staged' ? content.allocated : undefined
+  }
+
+  /** The cache is only asked about bags that were written here with holes. */
+  #bagAllocated(bagId: BagId): number | undefined {
+    const allocated = this.#deps.facts.get(bagId)?.allocated
+    return allocated !== undefined && this.#deps.cache.isComplete(bagId) ? allocated : undefined
+  }
+
   /**
    * The bag that has the bytes of an entry, in a folder that is being changed those that are as before, and its size.
    * Undefined while they are nowhere but here.

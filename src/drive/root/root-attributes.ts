@@ -72,12 +72,18 @@ export class RootAttributes {
       kind,
       device,
       size,
+      allocated: isFolder ? undefined : this.#allocatedOf(node, entry),
       ...withAllTimes(this.#keptOf({ staged, entry, readAtMs })),
     }
   }
 
   #sizeOf(entry: Entry | undefined): number {
     return entry === undefined ? 0 : this.#deps.contents.sizeOf(entry)
+  }
+
+  #allocatedOf({ staged }: FileNode, entry: Entry | undefined): number | undefined {
+    if (staged !== undefined) return staged.allocated
+    return entry === undefined ? undefined : this.#deps.contents.allocatedOf(entry)
   }
 
   /** The kernel is told the size of a node now, which is not written here. */

@@ -8,6 +8,8 @@ export interface Attributes extends KeptAttributes {
   /** Of a device: its number. */
   readonly device?: number | undefined
   readonly size: number
+  /** Of content with holes that is on this machine: what it takes of the local disk. Undefined: as much as `size`. */
+  readonly allocated?: number | undefined
   /** Of a directory: it and its name, and the directories in it; undefined where these are not at hand. */
   readonly links?: number | undefined
   readonly atimeMs: number

@@ -1,19 +1,20 @@
 import { open } from 'node:fs/promises'
 import { fromFileSystem } from '../../domain/errors.ts'
+import { SparseWriter } from '../../zip/sparse-file.ts'
 import type { Source } from './source.ts'
 
 const CHUNK = 1 << 20
 
-/** Writes the whole content to a new file. */
+/** Writes the whole content to a new file, with holes for its zeros. */
 export async function copySource(source: Source, path: string): Promise<void> {
   const target = await open(path, 'w', 0o600)
   try {
+    const writer = new SparseWriter(target)
     const buffer = Buffer.allocUnsafe(CHUNK)
-    for (let position = 0; ;) {
-      const count = await source.read(buffer, position)
+    for (;;) {
+      const count = await source.read(buffer, writer.length)
       if (count === 0) return
-      await target.write(buffer, 0, count, position)
-      position += count
+      await writer.write(buffer.subarray(0, count))
     }
   } catch (error) {
     throw fromFileSystem(error, 'Staged content cannot be copied')

@@ -14,6 +14,7 @@ import { fromFileSystem, localDiskFull } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { Base } from '../../intents/base.ts'
 import type { Room } from '../space/room.ts'
+import { allocatedOf } from './allocated.ts'
 import { copySource } from './copy-source.ts'
 import type { Source } from './source.ts'
 
@@ -61,6 +62,10 @@ export class StagedFile implements Source {
   #isFrozen = false
   readonly fd: number
   #length = 0
+  /** False for what was only written from its start on, which costs no look at the disk. */
+  #mayHaveHoles = false
+  /** Undefined until it is asked for. */
+  #allocated: number | undefined
   /** Hash of the first `hashed` bytes, kept while writing is sequential. */
   #hash: Hash | undefined = createHash('sha256')
   #hashed = 0
@@ -89,7 +94,9 @@ export class StagedFile implements Source {
     this.#before = settings.before ?? (() => undefined)
     try {
       this.fd = openSync(draft.path, constants.O_RDWR | constants.O_CREAT, 0o600)
-      this.#length = fstatSync(this.fd).size
+      const found = fstatSync(this.fd)
+      this.#length = found.size
+      this.#mayHaveHoles = allocatedOf(found) !== undefined
     } catch (error) {
       throw fromFileSystem(error, 'New content cannot be staged')
     }
@@ -113,6 +120,13 @@ export class StagedFile implements Source {
 
   get size(): number {
     return this.#length
+  }
+
+  /** See `Attributes`. */
+  get allocated(): number | undefined {
+    if (!this.#mayHaveHoles) return undefined
+    this.#allocated ??= allocatedOf(fstatSync(this.fd))
+    return this.#allocated
   }
 
   length(): Promise<number> {
@@ -160,6 +174,7 @@ export class StagedFile implements Source {
       throw this.failed(position, bytes.length, fromFileSystem(error, 'Content cannot be staged'))
     }
     this.#hashWrite(bytes, position)
+    if (position > this.#length) this.#mayHaveHoles = true
     this.#length = Math.max(this.#length, position + bytes.length)
     this.room.hold(this.#length)
     this.#mend(position, position + bytes.length)
@@ -209,6 +224,7 @@ export class StagedFile implements Source {
     if (length === 0) this.#hash = createHash('sha256')
     else if (length < this.#hashed) this.#hash = undefined
     if (length === 0) this.#hashed = 0
+    this.#mayHaveHoles = length > this.#length || (this.#mayHaveHoles && length > 0)
     this.#length = length
     this.room.hold(length)
     if (this.#gap !== undefined && length <= this.#gap.from) this.#gap = undefined
@@ -292,6 +308,7 @@ export class StagedFile implements Source {
   }
 
   #touched(nowMs: number): void {
+    this.#allocated = undefined
     this.lastWriteMs = nowMs
     if (this.#given.mtimeMs !== undefined || this.#given.ctimeMs !== undefined) {
       this.#given = { ...this.#given, mtimeMs: undefined, ctimeMs: undefined }

@@ -1,7 +1,7 @@
 import type { Attributes } from '../../drive/tree/attributes.ts'
 import { TYPE_BITS } from '../stats.ts'
 
-const numbers = new Float64Array(9)
+const numbers = new Float64Array(10)
 const words = new Uint32Array(numbers.buffer)
 
 /**
@@ -9,7 +9,7 @@ const words = new Uint32Array(numbers.buffer)
  * the same to it once in a thousand million times, and then for as long as they are trusted. Made as MurmurHash3 is.
  */
 export function digestOf(attributes: Attributes): number {
-  const { kind, size, mode, uid = -1, gid = -1, links = 0, device = 0 } = attributes
+  const { kind, size, mode, uid = -1, gid = -1, links = 0, device = 0, allocated = -1 } = attributes
   numbers[0] = size
   numbers[1] = attributes.mtimeMs
   numbers[2] = attributes.ctimeMs
@@ -19,6 +19,7 @@ export function digestOf(attributes: Attributes): number {
   numbers[6] = gid
   numbers[7] = links
   numbers[8] = device
+  numbers[9] = allocated
   let hash = 0
   for (const word of words) {
     hash ^= Math.imul(turned(Math.imul(word, 0xcc9e_2d51), 15), 0x1b87_3593)

@@ -2,7 +2,7 @@ import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { Attributes } from '../../drive/tree/attributes.ts'
 import type { BridgeSettings } from '../bridge.ts'
-import { linksToTell, modeToTell } from '../stats.ts'
+import { blocksToTell, linksToTell, modeToTell } from '../stats.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { SessionContext } from './context.ts'
 import { digestOf } from './digest.ts'
@@ -12,8 +12,6 @@ import { ATTR_OUT, ENTRY_OUT, type EntryValues } from './structures.ts'
 
 /** Node ids are never given again. */
 const GENERATION = 0
-/** What stat counts blocks in. */
-const BLOCK_BYTES = 512
 const PREFERRED_BYTES = 4096
 /** The entry of a name that nothing has: no node. */
 const NOTHING: EntryValues = {
@@ -59,7 +57,7 @@ function toWire(attributes: Attributes, settings: BridgeSettings, trustMs: numbe
     attrValidNs: validNs,
     ino: node,
     size,
-    blocks: Math.ceil(size / BLOCK_BYTES),
+    blocks: blocksToTell(attributes),
     atime: secondsOf(atime),
     mtime: secondsOf(mtime),
     ctime: secondsOf(ctime),

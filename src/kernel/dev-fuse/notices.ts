@@ -32,6 +32,7 @@ export class Notices {
   /** Names that wait until their directories are free; `goOn` and `takeBack` remove. */
   readonly #heldBack = new Map<string, NamePlace>()
   #slowly: Promise<void> | undefined
+  #pages: Promise<void> = Promise.resolve()
 
   constructor(deps: NoticesDeps) {
     this.#deps = deps
@@ -47,6 +48,18 @@ export class Notices {
     } finally {
       this.#quick.delete(told)
     }
+  }
+
+  /**
+   * Resolves when the kernel has written what programs changed in its pages of a file, from `offset` on, and has none of them
+   * any more. One at a time: it waits for pages that are being read or written, and each such wait keeps a thread that
+   * answering these may need.
+   */
+  takePages(node: NodeId, offset: number): Promise<void> {
+    const notice = NOTIFY_INVAL_INODE.encode({ node, offset, length: 0 })
+    const notify = () => this.#deps.channel.notify(encodeNotice(INVAL_INODE, [notice]))
+    this.#pages = this.#pages.then(notify)
+    return this.#pages
   }
 
   /** The attributes, and the names that the kernel has read of a directory. */

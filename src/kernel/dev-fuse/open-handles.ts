@@ -50,6 +50,12 @@ export class OpenHandles {
     return this.#removedFrom.has(node)
   }
 
+  /** True while a program may write what a node has, also by a map. */
+  isOpenForWriting(node: NodeId): boolean {
+    for (const handle of this.#open.get(node) ?? []) if (this.#openings.has(handle)) return true
+    return false
+  }
+
   /** One of them. */
   of(node: NodeId): HandleId | undefined {
     return this.#open.get(node)?.values().next().value

@@ -16,10 +16,18 @@ const SEEK_HOLE = 4
 /** What is copied at once: a program that is to stop does not wait for more. */
 const MAX_COPY_BYTES = 16 << 20
 
-export function rangeOperations({ drive, lookups, seek }: SessionContext): Operations {
+export function rangeOperations({
+  drive,
+  lookups,
+  handles,
+  notices,
+  seek,
+}: SessionContext): Operations {
   return {
-    LSEEK: async ({ body }) => {
+    LSEEK: async ({ node, body }) => {
       const asked = LSEEK_IN.decode(body)
+      // What a program wrote by a map may be in the kernel's pages only, and a hole here.
+      if (handles.isOpenForWriting(node)) await notices.takePages(node, asked.offset)
       const offset = findExtent(seek, await drive.onDisk(asked.handle as HandleId), asked)
       return { parts: [LSEEK_OUT.encode({ offset })] }
     },
