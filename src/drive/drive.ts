@@ -17,6 +17,7 @@ import { syncNow } from './sync.ts'
 import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
 import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
 import type { OnDisk, WriteOptions } from './tree/open-file.ts'
+import type { ShareRange } from './tree/share-range.ts'
 import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
@@ -280,16 +281,20 @@ export class Drive {
     })
   }
 
-  /** Copies bytes from one open file to another, without the kernel in between; answers how many there were. */
+  /**
+   * Copies bytes from one open file to another, without the kernel in between; answers how many. With `share` what is whole
+   * on the local disk is not copied where that disk can share blocks.
+   */
   async copyRange(
     from: { readonly handle: HandleId; readonly offset: number },
     to: { readonly handle: HandleId; readonly offset: number },
     length: number,
+    share?: ShareRange,
   ): Promise<number> {
     const { handles } = this.#parts
     const source = { file: handles.file(from.handle), offset: from.offset }
     return handles.change(to.handle, (file) =>
-      copyRange(source, { file, offset: to.offset }, length),
+      copyRange(source, { file, offset: to.offset }, length, share),
     )
   }
 

@@ -6,6 +6,7 @@ import type { Drive } from '../../src/drive/drive.ts'
 import type { BridgeSettings } from '../../src/kernel/bridge.ts'
 import type { BackingFiles } from '../../src/kernel/dev-fuse/backing-files.ts'
 import type { Channel } from '../../src/kernel/dev-fuse/channel.ts'
+import type { ShareRange } from '../../src/drive/tree/share-range.ts'
 import { loadLibc, type SeekExtent } from '../../src/kernel/dev-fuse/libc.ts'
 import { OPCODES, type OpcodeName } from '../../src/kernel/dev-fuse/opcodes.ts'
 import { Session } from '../../src/kernel/dev-fuse/session.ts'
@@ -57,6 +58,7 @@ export interface SyntheticKernelDeps {
   readonly watch?: OperationWatch
   readonly backingFiles?: BackingFiles
   readonly seek?: SeekExtent
+  readonly share?: ShareRange
   readonly settings?: Partial<BridgeSettings>
   /** Undefined for that of a new kernel. */
   readonly version?: typeof OLD_KERNEL | undefined
@@ -77,7 +79,14 @@ export class SyntheticKernel implements Channel {
   constructor(deps: SyntheticKernelDeps) {
     const { settings, ...given } = deps
     this.session = new Session(
-      { clock: systemClock, backingFiles: NO_FILES, seek: LIBC.seek, ...given, channel: this },
+      {
+        clock: systemClock,
+        backingFiles: NO_FILES,
+        seek: LIBC.seek,
+        share: LIBC.share,
+        ...given,
+        channel: this,
+      },
       { ...SETTINGS, ...settings },
     )
   }

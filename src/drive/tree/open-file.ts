@@ -2,6 +2,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { WholeFile } from '../../domain/whole-file.ts'
+import type { DiskSpan, ShareRange } from './share-range.ts'
 import type { Source } from './source.ts'
 import type { StagedFile } from './staged-file.ts'
 
@@ -121,6 +122,14 @@ export abstract class OpenFile {
       }
     }
     return this.#writeSlowly(Buffer.from(bytes), position, isAppended)
+  }
+
+  /** As `write`, of bytes that a file of the local disk has and shares; false where they have to be written. */
+  shareFrom(span: DiskSpan, position: number, share: ShareRange): boolean {
+    const draft = this.writable && !this.append ? this.draft() : undefined
+    const end = position + span.length
+    if (draft === undefined || !draft.fits(Math.max(draft.size, end))) return false
+    return draft.shareFrom(span, position, { share, nowMs: this.#clock.now() })
   }
 
   /** Makes what it can of the way free: content is copied, the account asked, and room made on a full disk. */

@@ -16,6 +16,7 @@ import type { Base } from '../../intents/base.ts'
 import type { Room } from '../space/room.ts'
 import { allocatedOf } from './allocated.ts'
 import { copySource } from './copy-source.ts'
+import type { DiskSpan, ShareRange } from './share-range.ts'
 import type { Source } from './source.ts'
 
 /** Without mtime or ctime these are the time of the last write. */
@@ -179,6 +180,29 @@ export class StagedFile implements Source {
     this.room.hold(this.#length)
     this.#mend(position, position + bytes.length)
     this.#touched(nowMs)
+  }
+
+  /** As `write`, of bytes that another file shares; false where they have to be written. Their sum is not known. */
+  shareFrom(
+    span: DiskSpan,
+    position: number,
+    { share, nowMs }: { readonly share: ShareRange; readonly nowMs: number },
+  ): boolean {
+    // Bytes that are to be kept as they were would have to be read.
+    if (span.fd === this.fd || this.#before() !== undefined) return false
+    const isShared = share(span, { fd: this.fd, offset: position })
+    if (position < this.#hashed || (isShared && position === this.#hashed)) this.#hash = undefined
+    if (!isShared) {
+      ftruncateSync(this.fd, this.#length)
+      return false
+    }
+    const end = position + span.length
+    this.#mayHaveHoles = true
+    this.#length = Math.max(this.#length, end)
+    this.room.hold(this.#length)
+    this.#mend(position, end)
+    this.#touched(nowMs)
+    return true
   }
 
   /** Notes a write that could not be taken; answers its error. Until it is made good this is half a file. */

@@ -2,6 +2,7 @@ import type { Drive } from '../../drive/drive.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { BridgeSettings } from '../bridge.ts'
+import type { ShareRange } from '../../drive/tree/share-range.ts'
 import type { OpenDescriptors } from '../open-descriptors.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { DirectoryHandles } from './directory-handles.ts'
@@ -32,6 +33,7 @@ export interface SessionContext {
   readonly descriptors: OpenDescriptors
   readonly clock: Clock
   readonly seek: SeekExtent
+  readonly share: ShareRange
 }
 
 /** Does what a request asks. It takes the body apart before it returns; an error becomes an errno. */

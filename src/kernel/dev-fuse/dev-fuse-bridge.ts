@@ -45,7 +45,14 @@ export class DevFuseBridge implements Bridge {
     const channel = new DeviceChannel(device, this.#deps.log)
     const backingFiles = new DeviceBackingFiles(libc, device)
     const session = new Session(
-      { ...this.#deps, channel, clock: systemClock, backingFiles, seek: libc.seek },
+      {
+        ...this.#deps,
+        seek: libc.seek,
+        share: libc.share,
+        channel,
+        clock: systemClock,
+        backingFiles,
+      },
       this.#settings,
     )
     this.#session = session

@@ -1,6 +1,7 @@
 import { getSystemErrorName } from 'node:util'
 import { DriveError } from '../../domain/errors.ts'
-import { BACKING_MAP } from './structures.ts'
+import type { ShareRange } from '../../drive/tree/share-range.ts'
+import { BACKING_MAP, CLONE_RANGE } from './structures.ts'
 
 /** Numbers of Linux, the same on every machine that Node runs on. */
 const AF_UNIX = 1
@@ -13,6 +14,8 @@ const O_NONBLOCK = 0o4000
 /** _IOW(229, 1, struct fuse_backing_map) and _IOW(229, 2, uint32_t), as all but MIPS, PowerPC and SPARC have it. */
 const FUSE_DEV_IOC_BACKING_OPEN = 0x4010_e501
 const FUSE_DEV_IOC_BACKING_CLOSE = 0x4004_e502
+/** _IOW(0x94, 13, struct file_clone_range), on the same machines. */
+const FICLONERANGE = 0x4020_940d
 /** Where a control message that carries a descriptor has it, behind its header (cmsg(3)), and how long that is. */
 const DESCRIPTOR_AT = 16
 const CONTROL_BYTES = DESCRIPTOR_AT + 8
@@ -26,6 +29,7 @@ export type SeekExtent = (fd: number, offset: number, whence: number) => number 
 /** What the bridge needs of the system and Node does not offer. */
 export interface Libc {
   readonly seek: SeekExtent
+  readonly share: ShareRange
   /** Two ends of a stream; programs that are started do not inherit them. */
   socketPair(): readonly [number, number]
   /** Makes a descriptor mean what another one does. */
@@ -82,7 +86,7 @@ export async function loadLibc(): Promise<Libc> {
       done('fcntl', fcntl(fd, F_SETFL, 'int', flags | O_NONBLOCK))
     },
     seek: seekBy(library.func('int64_t lseek(int, int64_t, int)') as CFunction, errorName),
-    ...backingCalls({ ioctl, done, errorName }),
+    ...fileCalls({ ioctl, done, errorName }),
     receiveDescriptor: (socket) => {
       const control = Buffer.alloc(CONTROL_BYTES)
       const message = {
@@ -106,6 +110,17 @@ function seekBy(lseek: CFunction, errorName: () => string): SeekExtent {
     if (at >= 0) return at
     return errorName() === 'ENXIO' ? 'none' : undefined
   }
+}
+
+function shareBy(ioctl: CFunction): ShareRange {
+  return ({ fd, offset, length }, to) => {
+    const range = CLONE_RANGE.encode({ fd, offset, length, toOffset: to.offset })
+    return ioctl(to.fd, FICLONERANGE, 'uint8_t *', range) === 0
+  }
+}
+
+function fileCalls(calls: Parameters<typeof backingCalls>[0]) {
+  return { ...backingCalls(calls), share: shareBy(calls.ioctl) }
 }
 
 function backingCalls({

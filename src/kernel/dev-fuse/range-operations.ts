@@ -13,8 +13,6 @@ const ZERO_RANGE = 1 << 4
 /** Of LSEEK; the kernel sees to all others itself. */
 const SEEK_DATA = 3
 const SEEK_HOLE = 4
-/** What is copied at once: a program that is to stop does not wait for more. */
-const MAX_COPY_BYTES = 16 << 20
 
 export function rangeOperations({
   drive,
@@ -22,6 +20,7 @@ export function rangeOperations({
   handles,
   notices,
   seek,
+  share,
 }: SessionContext): Operations {
   return {
     LSEEK: async ({ node, body }) => {
@@ -46,7 +45,7 @@ export function rangeOperations({
       const from = { handle: asked.handle as HandleId, offset: asked.offset }
       lookups.noteWritten(asked.toNode as NodeId)
       const to = { handle: asked.toHandle as HandleId, offset: asked.toOffset }
-      const size = await drive.copyRange(from, to, Math.min(asked.length, MAX_COPY_BYTES))
+      const size = await drive.copyRange(from, to, asked.length, share)
       return { parts: [WRITE_OUT.encode({ size })] }
     },
   }

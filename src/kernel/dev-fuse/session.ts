@@ -9,6 +9,7 @@ import { logFailure } from '../log-failure.ts'
 import { OpenDescriptors } from '../open-descriptors.ts'
 import type { KernelAnswer } from './answer.ts'
 import type { BackingFiles } from './backing-files.ts'
+import type { ShareRange } from '../../drive/tree/share-range.ts'
 import type { SeekExtent } from './libc.ts'
 import type { Channel } from './channel.ts'
 import type { Operations } from './context.ts'
@@ -41,6 +42,7 @@ export interface SessionDeps extends BridgeDeps {
   readonly clock: Clock
   readonly backingFiles: BackingFiles
   readonly seek: SeekExtent
+  readonly share: ShareRange
   readonly isToStop?: (pid: number) => boolean
 }
 
@@ -65,7 +67,7 @@ export class Session {
   #isReady = false
 
   constructor(deps: SessionDeps, settings: BridgeSettings) {
-    const { drive, log, clock, channel, watch, backingFiles, seek } = deps
+    const { drive, log, clock, channel, watch, backingFiles, seek, share } = deps
     this.#deps = deps
     const reason = whyNoPassthrough(settings)
     this.#passthrough = new Passthrough(
@@ -96,6 +98,7 @@ export class Session {
       ...known,
       settings,
       seek,
+      share,
       trust: this.#trust,
       passthrough: this.#passthrough,
       directories: new DirectoryHandles(),

@@ -127,6 +127,13 @@ export const CREATE_IN = new Structure({
 export const OPEN_OUT = new Structure({ handle: 'u64', flags: 'u32', backingId: 'i32' })
 /** What FUSE_DEV_IOC_BACKING_OPEN takes. */
 export const BACKING_MAP = new Structure({ fd: 'i32', flags: 'u32', _padding: 'u64' })
+/** Of FICLONERANGE. */
+export const CLONE_RANGE = new Structure({
+  fd: 'u64',
+  offset: 'u64',
+  length: 'u64',
+  toOffset: 'u64',
+})
 export const RELEASE_IN = new Structure({
   handle: 'u64',
   flags: 'u32',

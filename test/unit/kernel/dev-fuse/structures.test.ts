@@ -28,6 +28,7 @@ const SIZES: Readonly<Record<string, number>> = {
   CREATE_IN: 16,
   OPEN_OUT: 16,
   BACKING_MAP: 16,
+  CLONE_RANGE: 32,
   RELEASE_IN: 24,
   FLUSH_IN: 24,
   FSYNC_IN: 16,
