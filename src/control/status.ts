@@ -33,7 +33,7 @@ export interface StatusDeps {
   readonly nameOf: (bagId: BagId) => string | undefined
 }
 
-/** What does not change while the drive runs. */
+/** What the drive is, and where. */
 export type AboutDrive = Pick<
   DriveStatus,
   'mountpoint' | 'pid' | 'service' | 'account' | 'mode' | 'bridge'

@@ -37,6 +37,10 @@ export interface Bridge {
   mount(): Promise<void>
   /** Rejects `busy` while programs use the drive; `lazy` detaches it all the same. */
   unmount(options: { readonly lazy: boolean }): Promise<void>
+  /** Absolute path at which the drive was seen last: it has another one when a directory above it was renamed. */
+  readonly mountpoint: string
+  /** `tell` gets each new path of the drive. */
+  onMoved(tell: (mountpoint: string) => void): void
   /** Resolves when the mount is gone, for whatever reason. */
   readonly unmounted: Promise<void>
   readonly passthrough: PassthroughState

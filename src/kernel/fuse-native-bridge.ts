@@ -32,6 +32,14 @@ export class FuseNativeBridge implements Bridge {
     return { isActive: false, reason: 'only --bridge dev-fuse has it' }
   }
 
+  get mountpoint(): string {
+    return this.#watch.mountpoint
+  }
+
+  onMoved(tell: (mountpoint: string) => void): void {
+    this.#watch.onMoved(tell)
+  }
+
   get unmounted(): Promise<void> {
     return this.#gone.promise
   }
@@ -80,8 +88,8 @@ export class FuseNativeBridge implements Bridge {
   }
 
   async unmount(options: { readonly lazy: boolean }): Promise<void> {
-    const { mountpoint } = this.#settings
-    if (await this.#watch.isMounted()) await unmountPath(mountpoint, options)
+    const mountpoint = await this.#watch.where()
+    if (mountpoint !== undefined) await unmountPath(mountpoint, options)
     await this.#letGo()
   }
 

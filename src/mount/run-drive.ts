@@ -98,13 +98,13 @@ async function build(
   const outagePoller = new OutagePoller({ outbox, service, clock, log })
   releases.add('outage poller', () => outagePoller.close())
   const parts = { ...built, uploader }
-  const about = aboutDrive(settings, uid)
   attachVolumeInfo({ drive, clock }, settings.profile)
   if (hasDesktop()) openNotifier(settings, { ...parts, log }, releases)
   const traces = new TraceHub({ clock, processOf })
   const watch = withTraces(metrics, traces)
   const bridge = await createBridge(settings.bridge, { drive, log, watch }, settings)
   const passthrough = () => bridge.passthrough
+  const about = () => ({ ...aboutDrive(settings, uid), mountpoint: bridge.mountpoint })
   const report = attachVirtualDirectories({ ...parts, service, clock, metrics, passthrough }, about)
   return { ...parts, stateDir, bridge, report, metrics, traces }
 }
@@ -124,9 +124,9 @@ function openNotifier(
 }
 
 function aboutDrive(settings: MountSettings, account: string) {
-  const { mountpoint, url, writeBack, readOnly, bridge } = settings
+  const { url, writeBack, readOnly, bridge } = settings
   const mode = readOnly ? 'read-only' : writeBack ? 'back' : 'through'
-  return { mountpoint, pid: process.pid, service: url, account, mode, bridge } as const
+  return { pid: process.pid, service: url, account, mode, bridge } as const
 }
 
 /** Only crash tests have a listener. */
@@ -167,7 +167,11 @@ async function serve(
   refuseStopped(deps.stopSignal)
   const leaving = new Leaving({ ...parts, clock: systemClock, log })
   const actions = controlActions(parts, leaving)
-  await openControl({ actions, log }, { stateDir, mountpoint: settings.mountpoint }, releases)
+  await openControl(
+    { actions, bridge, log },
+    { stateDir, mountpoint: settings.mountpoint },
+    releases,
+  )
   await serveMetrics(settings, { actions, log, metrics }, releases)
   await bridge.mount()
   uploader.start()
@@ -217,7 +221,7 @@ async function serveMetrics(
 
 /** The socket lies in the state directory, unless its path is too long for the kernel. */
 async function openControl(
-  deps: { readonly actions: ControlActions; readonly log: Logger },
+  deps: { readonly actions: ControlActions; readonly bridge: Bridge; readonly log: Logger },
   where: { readonly stateDir: string; readonly mountpoint: string },
   releases: Releases,
 ): Promise<void> {
@@ -228,12 +232,21 @@ async function openControl(
   const server = await ControlServer.start(deps, { socketPath })
   releases.add('control socket', () => server.close())
   const registry = new DriveRegistry(findRegistryDirs())
-  const registered = { ...where, socketPath, pid: process.pid }
-  await registry.add(registered)
+  const register = (mountpoint: string): Promise<void> =>
+    registry.add({ ...where, mountpoint, socketPath, pid: process.pid })
+  await register(where.mountpoint)
+  deps.bridge.onMoved((mountpoint) => {
+    deps.log.info({ mountpoint }, 'A directory above the drive was renamed.')
+    register(mountpoint).catch((error: unknown) => {
+      deps.log.warn({ error: String(error) }, 'Commands will not know where this drive is.')
+    })
+  })
   releases.add('registry', () =>
-    registry.leaveOwn(registered).catch((error: unknown) => {
-      deps.log.warn({ error: String(error) }, 'Commands will not know where this drive was.')
-    }),
+    registry
+      .leaveOwn({ mountpoint: deps.bridge.mountpoint, pid: process.pid })
+      .catch((error: unknown) => {
+        deps.log.warn({ error: String(error) }, 'Commands will not know where this drive was.')
+      }),
   )
 }
 

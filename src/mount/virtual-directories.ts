@@ -48,7 +48,7 @@ export interface SelfReport {
 /** Shows `.bagfs` and `.bags` in the drive, hidden from listings. */
 export function attachVirtualDirectories(
   deps: VirtualDirectoriesDeps,
-  about: AboutDrive,
+  about: () => AboutDrive,
 ): SelfReport {
   const { drive, listing, clock, metrics } = deps
   const contents = new Contents(deps)
@@ -69,7 +69,7 @@ export function attachVirtualDirectories(
         passthrough: () => inWire(deps.passthrough()),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
       },
-      about,
+      about(),
     )
   const texts = {
     text: () => printableLines(describeStatus(status(), clock.now())),

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
   chownSync,
@@ -6,11 +7,12 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { FileRecordWire } from '../../src/service/wire.ts'
@@ -358,6 +360,38 @@ describe.runIf(canMount())('bagfs umount', () => {
     expect(second.isMounted).toBe(true)
     expect(await second.sh('echo here > here.txt; cat here.txt')).toBe('here\n')
     expect(await bench.bagfs(['status', bench.mountpoint])).toMatchObject({ code: 0 })
+  })
+
+  it('does not leave when a directory above its mountpoint is renamed, and is found where it is then', async () => {
+    const before = join(bench.dir, 'before', 'drive')
+    const after = join(bench.dir, 'after', 'drive')
+    mkdirSync(before, { recursive: true })
+    const { service, stateDir } = bench
+    const mounted = await bench.bagfs(
+      ['mount', before, '--url', service.proxy.url, '--state-dir', stateDir, '--min-free', '1MB'],
+      { env: { BAGFS_TOKEN: service.token } },
+    )
+    expect(mounted).toMatchObject({ code: 0 })
+    try {
+      // A program of its own: one that this process starts closes what it has open, and waits for the upload.
+      const writer = execa(
+        'sh',
+        ['-c', 'exec > begun.txt; printf "begun "; read -r _; printf "and ended"'],
+        { cwd: before, timeout: HANGING_MS },
+      )
+      await expect.poll(() => existsSync(join(before, 'begun.txt'))).toBe(true)
+      renameSync(dirname(before), dirname(after))
+      await expect
+        .poll(async () => (await bench.bagfs(['status', after])).stdout, { timeout: HANGING_MS })
+        .toContain(`Drive:    ${after} `)
+      writer.stdin.end('\n')
+      await writer
+      expect(await readFile(join(after, 'begun.txt'), 'utf8')).toBe('begun and ended')
+      expect(await bench.bagfs(['umount', after])).toMatchObject({ code: 0 })
+      expect(await service.contents()).toEqual({ 'begun.txt': 'begun and ended' })
+    } finally {
+      for (const path of [before, after]) spawnSync('fusermount', ['-uz', path])
+    }
   })
 
   it('says plainly that there is no drive', async () => {

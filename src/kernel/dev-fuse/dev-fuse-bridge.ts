@@ -31,6 +31,14 @@ export class DevFuseBridge implements Bridge {
     })
   }
 
+  get mountpoint(): string {
+    return this.#watch.mountpoint
+  }
+
+  onMoved(tell: (mountpoint: string) => void): void {
+    this.#watch.onMoved(tell)
+  }
+
   get unmounted(): Promise<void> {
     return this.#gone.promise
   }
@@ -94,7 +102,8 @@ export class DevFuseBridge implements Bridge {
   }
 
   async unmount(options: { readonly lazy: boolean }): Promise<void> {
-    if (await this.#watch.isMounted()) await unmountPath(this.#settings.mountpoint, options)
+    const mountpoint = await this.#watch.where()
+    if (mountpoint !== undefined) await unmountPath(mountpoint, options)
     this.#letGo()
   }
 
