@@ -25,6 +25,8 @@ export interface ControlActions {
     readonly onProgress: (progress: LeavingProgress) => void
   }): Promise<number>
   status(): DriveStatus
+  /** Asks how full the account is, where a status would tell what is old. Waits a moment at most. */
+  renewSpace(): Promise<void>
   /** What is at a path of the drive, by its names from the root. Rejects `not-found` where nothing is known of it. */
   explain(names: readonly string[]): Promise<WireExplanation>
   /** The figures of docs/METRICS.md as Prometheus reads them. */

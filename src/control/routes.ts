@@ -32,7 +32,10 @@ type Route = (exchange: ControlCall) => Promise<void>
 /** What can be asked, by method and path. `id` and `name` may be given several times. */
 const ROUTES: Readonly<Record<string, Route>> = {
   'POST /leave': leave,
-  'GET /status': ({ actions, response }) => sendJson(response, actions.status()),
+  'GET /status': async ({ actions, response }) => {
+    await actions.renewSpace()
+    await sendJson(response, actions.status())
+  },
   'GET /explain': async ({ actions, query, response }) =>
     sendJson(response, await actions.explain(query.getAll('name'))),
   'GET /metrics': async ({ actions, response }) => {

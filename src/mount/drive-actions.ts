@@ -28,7 +28,10 @@ import type { TrashItem } from '../trash/item.ts'
 import { chooseItem } from '../trash/item-names.ts'
 
 export interface DriveActionsDeps {
-  readonly drive: Pick<Drive, 'explain' | 'pin' | 'pins' | 'refresh' | 'sync' | 'trash' | 'warmUp'>
+  readonly drive: Pick<
+    Drive,
+    'explain' | 'pin' | 'pins' | 'refresh' | 'space' | 'sync' | 'trash' | 'warmUp'
+  >
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly cache: BagCache
@@ -52,6 +55,10 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
 
   status(): DriveStatus {
     return this.#deps.status()
+  }
+
+  renewSpace(): Promise<void> {
+    return this.#deps.drive.space.catchUp()
   }
 
   explain(names: readonly string[]): Promise<WireExplanation> {

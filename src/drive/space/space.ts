@@ -15,6 +15,9 @@ export interface SpaceReport {
   readonly free: number
 }
 
+/** A person who asks how full the account is waits no longer for the service. */
+const CATCH_UP_MS = 500
+
 interface SpaceDeps {
   readonly service: Pick<StorageService, 'getAccount'>
   readonly intents: () => readonly Intent[]
@@ -43,6 +46,8 @@ export class Space {
   /** Begins when `#asking` has ended. */
   #askingNext: Promise<void> | undefined
   #triedAtMs = 0
+  /** Something was stored or deleted after the last question: its answer does not count it. */
+  #isBehind = false
   #waiting: number | undefined
   /** Those that may hold something. */
   readonly #groups = new Set<RoomGroup>()
@@ -63,6 +68,7 @@ export class Space {
   /** To be called when the outbox changed. */
   outboxChanged(): void {
     this.#waiting = undefined
+    this.#isBehind = true
   }
 
   /** Room for content that is sent by itself; `name` tells what it is called now. */
@@ -144,8 +150,22 @@ export class Space {
 
   /** For `df`; undefined before the service has ever answered. */
   async report(): Promise<SpaceReport | undefined> {
-    if (this.#account === undefined) await this.ask()
+    await this.catchUp()
     return this.lastReport()
+  }
+
+  /** Asks the service when the last answer may be wrong by now, and waits a moment for a newer one. */
+  async catchUp(): Promise<void> {
+    if (this.#account === undefined) return this.ask()
+    // A question under way is waited for by whoever began it: a service that hangs holds up one caller.
+    if (this.#asking !== undefined || !(this.#isBehind || this.#isDue())) return
+    const { clock } = this.#deps
+    let cancel = (): void => undefined
+    const enough = new Promise<void>((resolve) => {
+      cancel = clock.after(CATCH_UP_MS, resolve)
+    })
+    await Promise.race([this.ask(), enough])
+    cancel()
   }
 
   /** As `report`, by what was heard last, which is asked for again in the background when it is old. */
@@ -171,12 +191,15 @@ export class Space {
 
   /** Asks again in the background when the last question is old, whatever came of it. */
   #renew(): void {
-    const now = this.#deps.clock.now()
-    if (now - Math.max(this.#account?.askedAtMs ?? 0, this.#triedAtMs) <= this.#ttlMs) return
-    if (this.#asking !== undefined) return
+    if (this.#asking !== undefined || !this.#isDue()) return
     this.ask().catch((error: unknown) => {
       this.#deps.log.debug({ error: String(error) }, 'The space was not told.')
     })
+  }
+
+  #isDue(): boolean {
+    const lastMs = Math.max(this.#account?.askedAtMs ?? 0, this.#triedAtMs)
+    return this.#deps.clock.now() - lastMs > this.#ttlMs
   }
 
   /**
@@ -202,6 +225,7 @@ export class Space {
   async #request(): Promise<void> {
     const askedAtMs = this.#deps.clock.now()
     this.#triedAtMs = askedAtMs
+    this.#isBehind = false
     try {
       this.#account = { ...(await this.#deps.service.getAccount()), askedAtMs }
       this.#waiting = undefined

@@ -75,6 +75,7 @@ async function serve(some: Partial<ControlActions>): Promise<void> {
   const actions: ControlActions = {
     leave: none,
     status: none,
+    renewSpace: () => Promise.resolve(),
     explain: none,
     warmUp: none,
     pin: none,
@@ -409,7 +410,11 @@ it('says that it does not know what a later version asks', async () => {
 })
 
 it('breaks off, and does not answer, when something else goes wrong', async () => {
-  await serve({ status: () => status, retry: () => Promise.reject(new Error('a bug')) })
+  await serve({
+    status: () => status,
+    renewSpace: () => Promise.resolve(),
+    retry: () => Promise.reject(new Error('a bug')),
+  })
   await expect(askOutbox(socketPath, 'retry', [])).rejects.toMatchObject({ code: 'unavailable' })
   expect(await askStatus(socketPath)).toEqual(status)
 })
