@@ -1,4 +1,4 @@
-import { readFile, realpath } from 'node:fs/promises'
+import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findDefaultPaths } from '../config/paths.ts'
@@ -7,7 +7,7 @@ import { lockDirectory, type DirectoryLock, type LockWords } from '../disk/direc
 import { ifThere } from '../disk/if-there.ts'
 import { refuseOpenPath } from '../disk/open-path.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
-import { fromFileSystem, isDriveError } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isDriveError } from '../domain/errors.ts'
 import type { ConfigText } from './config-text.ts'
 import type { Profiles } from './profile.ts'
 
@@ -21,6 +21,10 @@ const LOCK_WORDS: LockWords = {
 /** A command that changes the file has it for as long as writing takes. */
 const LOCK_TRIES = 100
 const LOCK_PAUSE_MS = 50
+
+/** No person writes more, and a parser of more takes long. */
+const MOST_BYTES = 2 ** 20
+const MOVE_AWAY = 'Move it away; bagfs login makes a config file.'
 
 /** Absolute path of the config file of this user. */
 export function configPath(): string {
@@ -78,6 +82,15 @@ async function write(path: string, text: string): Promise<void> {
 }
 
 async function readText(path: string): Promise<string | undefined> {
+  const found = await ifThere(stat(path), `Looking at ${path}`)
+  if (found === undefined) return undefined
+  // A pipe or a device may have no end.
+  if (!found.isFile()) {
+    throw new DriveError('usage', `${path} is not a file.`, { hint: MOVE_AWAY })
+  }
+  if (found.size > MOST_BYTES) {
+    throw new DriveError('usage', `${path} is too large to be a config file.`, { hint: MOVE_AWAY })
+  }
   const text = await ifThere(readFile(path, 'utf8'), `Reading ${path}`)
   if (text !== undefined) await refuseOpenPath(dirname(path), 'config directory')
   return text
