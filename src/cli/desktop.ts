@@ -20,7 +20,7 @@ const ACTIONS = ['install', 'remove', 'open'] as const
 
 const AFTER_HELP = `
   install [PROFILE:]MOUNTPOINT  put the drive into the menu of the desktop: a click mounts it and opens it
-  remove PROFILE                take it out of the menu
+  remove PROFILE[:MOUNTPOINT]   take it out of the menu
   open [PROFILE:]MOUNTPOINT     what the click does: mount it where it is not mounted, and open it in the file manager`
 
 /** Adds `bagfs desktop`. */
@@ -31,7 +31,7 @@ export function addDesktop(program: Command, context: CommandContext): void {
     .addArgument(new Argument('<what>', 'what to do').choices(ACTIONS))
     .argument(
       '<drive>',
-      'its directory, after PROFILE: the account of that name; remove: the profile',
+      'its directory, after PROFILE: the account of that name; remove: the profile is enough',
     )
     .addHelpText('after', AFTER_HELP)
     .action(async (what, target) => {
@@ -67,13 +67,16 @@ async function install({ environment, output }: CommandContext, target: string):
   )
 }
 
-async function remove({ output }: CommandContext, profile: string): Promise<void> {
+async function remove({ output }: CommandContext, target: string): Promise<void> {
+  const { profile = target } = parseTarget(target)
   const path = entryPath(profile)
   try {
     await rm(path)
   } catch (error) {
     if (!isAbsent(error)) throw fromFileSystem(error, `Removing ${path}`)
-    throw new DriveError('usage', `No drive of a profile ${profile} is in the menu.`)
+    throw new DriveError('usage', `No drive of a profile ${profile} is in the menu.`, {
+      hint: 'Name its profile; bagfs profiles lists them.',
+    })
   }
   output.note(`${profile} is out of the menu.`)
 }

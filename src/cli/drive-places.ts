@@ -57,7 +57,7 @@ export async function findLiveDrive(path: string): Promise<LiveDrive> {
   const mountpoint = await absoluteMountpoint(path)
   const known = await new DriveRegistry(findRegistryDirs()).find(mountpoint)
   const live = known && (await asLive(known))
-  if (live === undefined) throw noDrive(mountpoint)
+  if (live === undefined) throw await noDrive(mountpoint)
   return live
 }
 
@@ -76,9 +76,21 @@ export async function findOneDrive(path: string | undefined): Promise<LiveDrive>
   })
 }
 
-export function noDrive(mountpoint: string): DriveError {
+/** Why a path names no drive, with what to do. */
+export async function noDrive(mountpoint: string): Promise<DriveError> {
+  const inside = await insideDrive(mountpoint)
+  if (inside !== undefined) return inside
   return new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`, {
     hint: `bagfs status lists the drives that run; bagfs mount ${mountpoint} mounts one there.`,
+  })
+}
+
+/** What is told of a path that is in a drive, where the drive itself has to be named; undefined for any other. */
+export async function insideDrive(path: string): Promise<DriveError | undefined> {
+  const [around] = drivesAround(await new DriveRegistry(findRegistryDirs()).list(), path)
+  if (around === undefined || around.mountpoint === path) return undefined
+  return new DriveError('usage', `${path} is in the drive at ${around.mountpoint}.`, {
+    hint: `Name the drive itself: ${around.mountpoint}`,
   })
 }
 
@@ -124,7 +136,7 @@ async function findPlace(path: string): Promise<DrivePlace> {
   const former = await new DriveRegistry(findRegistryDirs()).listFormer(mountpoint)
   const left = [...dead, ...former].flatMap(({ stateDir }) => stateDir ?? [])
   const [stateDir] = await onlyThere(left)
-  if (stateDir === undefined) throw noDrive(mountpoint)
+  if (stateDir === undefined) throw await noDrive(mountpoint)
   return { kind: 'idle', stateDir }
 }
 
@@ -204,14 +216,10 @@ export async function findDriveOf(
   path: string,
 ): Promise<{ readonly drive: LiveDrive; readonly names: readonly string[] }> {
   const known = await new DriveRegistry(findRegistryDirs()).list()
-  const drivesAround = (full: string): readonly RunningDrive[] =>
-    known
-      .filter(({ mountpoint }) => `${full}/`.startsWith(`${mountpoint}/`))
-      .sort((a, b) => b.mountpoint.length - a.mountpoint.length)
   const typed = resolve(path)
   // A drive may hang, or be dead: what is below its mountpoint is not looked at.
-  const full = drivesAround(typed).length > 0 ? typed : await absolutePath(path, 'not-found')
-  const around = drivesAround(full)
+  const full = drivesAround(known, typed).length > 0 ? typed : await absolutePath(path, 'not-found')
+  const around = drivesAround(known, full)
   // Only drives around the path are asked: another one may hang, or be of another version.
   for (const each of around) {
     const drive = await asLive(each)
@@ -228,6 +236,13 @@ export async function findDriveOf(
   throw new DriveError('usage', `The process of the drive at ${dead.mountpoint} has ended.`, {
     hint: `Mount it again: bagfs mount ${dead.mountpoint}.`,
   })
+}
+
+/** The drives that a path is in, the innermost first. */
+function drivesAround(known: readonly RunningDrive[], path: string): readonly RunningDrive[] {
+  return known
+    .filter(({ mountpoint }) => `${path}/`.startsWith(`${mountpoint}/`))
+    .sort((a, b) => b.mountpoint.length - a.mountpoint.length)
 }
 
 /** What a place is called to people: its mountpoint, else its directory. */

@@ -8,7 +8,7 @@ import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { CommandContext } from './context.ts'
 import { knownStateDirs } from './drive-dirs.ts'
-import { absoluteMountpoint, findOneDrive } from './drive-places.ts'
+import { absoluteMountpoint, findOneDrive, insideDrive } from './drive-places.ts'
 import { mountLogPath } from './mount-log.ts'
 import { readLog } from './read-log.ts'
 
@@ -48,6 +48,8 @@ async function findLog(mountpoint: string, roots: readonly string[]): Promise<st
     if ((await ifThere(access(path).then(() => true))) === true) return path
   }
   if (target === undefined) {
+    const inside = await insideDrive(mountpoint)
+    if (inside !== undefined) throw inside
     throw new DriveError('not-found', `There is no log of a drive at ${mountpoint}.`, {
       hint: 'Only drives in the background have one; --state-dir names another place of logs.',
     })

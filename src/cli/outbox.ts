@@ -216,5 +216,7 @@ function isMeantBy(ids: readonly string[]): (item: WireItem) => boolean {
 }
 
 function nothingCalled(ids: readonly string[]): DriveError {
-  return new DriveError('not-found', `The outbox has nothing called ${ids.join(' or ')}.`)
+  return new DriveError('not-found', `The outbox has nothing called ${ids.join(' or ')}.`, {
+    hint: 'bagfs outbox list tells what it has.',
+  })
 }

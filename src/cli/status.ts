@@ -61,7 +61,7 @@ async function lookAt(mountpoint: string | undefined): Promise<Seen> {
   const known = await findRemains(dead)
   const isLost = mountpoint !== undefined && live.length + known.length === 0
   const remains = isLost ? await findOwing(mountpoint) : known
-  if (isLost && remains.length === 0) throw noDrive(mountpoint)
+  if (isLost && remains.length === 0) throw await noDrive(mountpoint)
   return { all: live.map(({ status }) => status), remains }
 }
 

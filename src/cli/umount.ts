@@ -9,7 +9,7 @@ import { unmountHung, unmountPath } from '../kernel/unmount.ts'
 import { listItems } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import type { CommandContext } from './context.ts'
-import { absoluteMountpoint } from './drive-places.ts'
+import { absoluteMountpoint, insideDrive } from './drive-places.ts'
 import { createLeavingLine } from './leaving-line.ts'
 import { findMount } from '../disk/find-mount.ts'
 import type { Mount } from '../disk/mountinfo.ts'
@@ -58,9 +58,10 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
   )
   await registry.leave(mountpoint)
   if (!isMounted && answer === 'dead') {
-    throw new DriveError('usage', `${mountpoint} has no bagfs drive on it.`, {
+    const none = new DriveError('usage', `${mountpoint} has no bagfs drive on it.`, {
       hint: 'bagfs status lists the drives.',
     })
+    throw (await insideDrive(mountpoint)) ?? none
   }
   const kept = await countKept(drive?.stateDir)
   if (kept > 0) tellKept(output, endedNote(kept), { isFailure: true })

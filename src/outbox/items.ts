@@ -61,7 +61,9 @@ export function chooseItems(
   const chosen = wanted.flatMap((each) => {
     const found = items.filter(({ id, name }) => id === each || name === each)
     if (found.length === 0) {
-      throw new DriveError('not-found', `The outbox has nothing called ${JSON.stringify(each)}.`)
+      throw new DriveError('not-found', `The outbox has nothing called ${JSON.stringify(each)}.`, {
+        hint: 'bagfs outbox list tells what it has.',
+      })
     }
     return found
   })

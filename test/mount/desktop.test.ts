@@ -144,7 +144,8 @@ describe.runIf(canMount())('a drive on a desktop', () => {
     expect(await read(inDrive('.xdg-volume-info'))).toContain('Name=work')
     await menu(other)
     await expect(read(inDrive('.xdg-volume-info'))).rejects.toThrow('ENOENT')
-    expect(await desktop('remove', 'work')).toMatchObject({ code: 0 })
+    // The same word as for install.
+    expect(await desktop('remove', `work:${bench.mountpoint}`)).toMatchObject({ code: 0 })
     expect(await desktop('remove', 'work')).toMatchObject({ code: 2 })
     await expect(read(entry)).rejects.toThrow('ENOENT')
   })

@@ -3,7 +3,12 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { absoluteMountpoint, findDriveOf, findPlaces } from '../../../src/cli/drive-places.ts'
+import {
+  absoluteMountpoint,
+  findDriveOf,
+  findLiveDrive,
+  findPlaces,
+} from '../../../src/cli/drive-places.ts'
 import { readEnvironment } from '../../../src/config/env.ts'
 import type { DriveStatus } from '../../../src/control/protocol.ts'
 import { DriveRegistry } from '../../../src/control/registry.ts'
@@ -69,6 +74,28 @@ test('a path in no drive, or in one whose process has ended, is told with what t
     })
   } finally {
     vi.unstubAllEnvs()
+  }
+})
+
+test('a path inside a drive is told to be in it, where the drive itself has to be named', async () => {
+  vi.stubEnv('XDG_RUNTIME_DIR', directory)
+  const live = await listen('live', (mountpoint) => JSON.stringify(statusOf(mountpoint)))
+  try {
+    const path = join(directory, 'live', 'docs')
+    const told = {
+      code: 'usage',
+      message: `${path} is in the drive at ${directory}/live.`,
+      facts: { hint: `Name the drive itself: ${directory}/live` },
+    }
+    await expect(findLiveDrive(path)).rejects.toMatchObject(told)
+    await expect(findPlaces(readEnvironment({}), { mountpoint: path })).rejects.toMatchObject(told)
+    await expect(findLiveDrive(join(directory, 'livelier'))).rejects.toMatchObject({
+      message: `No running bagfs drive is mounted at ${directory}/livelier.`,
+    })
+  } finally {
+    vi.unstubAllEnvs()
+    live.closeAllConnections()
+    live.close()
   }
 })
 
