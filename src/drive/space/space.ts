@@ -157,7 +157,7 @@ export class Space {
   /** Asks the service when the last answer may be wrong by now, and waits a moment for a newer one. */
   async catchUp(): Promise<void> {
     if (this.#account === undefined) return this.ask()
-    // A question under way is waited for by whoever began it: a service that hangs holds up one caller.
+    // The caller that began a question waits for it: a service that hangs holds up no other one.
     if (this.#asking !== undefined || !(this.#isBehind || this.#isDue())) return
     const { clock } = this.#deps
     let cancel = (): void => undefined
