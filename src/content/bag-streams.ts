@@ -9,6 +9,8 @@ import type { Need } from './waiters.ts'
  * MiB costs about what a request costs, on a line of 10 MB/s as on one of 1 GB/s.
  */
 const FAR_BYTES = 4 * 1024 * 1024
+/** Reads that wait within this of each other are one that goes on: the kernel reads ahead by several at a time. */
+const IN_A_ROW_BYTES = 2 * 1024 * 1024
 /** One sequential reader and two that seek; of what is read in a row there are as many as `StreamCount` says. */
 const MAX_STREAMS = 3
 
@@ -40,7 +42,10 @@ export class BagStreams {
   /** Makes sure that a stream brings what is needed, now or when another one has ended. */
   cover(need: Need, needs: readonly Need[]): void {
     const limit = need.position + need.ahead
-    const near = this.#live().find((landing) => this.#reaches(landing, need.position))
+    const first = firstInARow(need, needs)
+    const near = this.#live().find(
+      (landing) => landing.position <= need.position && this.#isNear(landing, first),
+    )
     if (near !== undefined) {
       this.#extend(near, limit)
       return
@@ -91,7 +96,10 @@ export class BagStreams {
   }
 
   #reaches(landing: Landing, position: number): boolean {
-    if (landing.position > position) return false
+    return landing.position <= position && this.#isNear(landing, position)
+  }
+
+  #isNear(landing: Landing, position: number): boolean {
     return !this.#dependencies.support.mayAsk || position - landing.position <= FAR_BYTES
   }
 
@@ -129,6 +137,7 @@ export class BagStreams {
     }
     this.#beside.get(landing)?.()
     this.#beside.delete(landing)
+    if (this.#running.size === 0) this.#dependencies.count.ended()
     // What readers wait for comes first.
     this.#dependencies.changed()
     this.#goBeside()
@@ -144,7 +153,9 @@ export class BagStreams {
     const from = this.#nextBlock(live)
     if (from === undefined) return
     const giveBack = count.takeBeside()
-    if (giveBack !== undefined) this.#beside.set(this.#start(from), giveBack)
+    if (giveBack === undefined) return
+    for (const landing of live) landing.end = Math.min(landing.end, from.position)
+    this.#beside.set(this.#start(from), giveBack)
   }
 
   #stopFarthest(live: readonly Landing[]): void {
@@ -156,16 +167,15 @@ export class BagStreams {
   #nextBlock(live: readonly Landing[]): LandingStart | undefined {
     const { count, content, window } = this.#dependencies
     const { total, ranges } = content.file
-    const { blockBytes } = count
     const [open, other] = live.filter(({ end }) => end === Infinity)
     if (total === undefined || other !== undefined || window.wasNeeded) return undefined
     const limit = Math.min(total, Math.max(...live.map((landing) => landing.limit)))
-    const ends = live.map(({ end, position }) => Math.min(end, position + blockBytes))
-    const position = ranges.firstGap(Math.max(...ends))
-    const end = Math.min(total, position + blockBytes)
-    if (position >= total || end > limit) return undefined
-    if (open !== undefined) open.end = position
-    return { position, limit, end }
+    const from = open?.position ?? Math.max(...live.map(({ end }) => end))
+    const block = count.blockOf(limit - from, open === undefined ? 1 : 2)
+    if (block === undefined) return undefined
+    const position = ranges.firstGap(open === undefined ? from : from + block)
+    const end = Math.min(limit, position + block)
+    return end > position ? { position, limit, end } : undefined
   }
 
   /** What readers wait for is asked for once more, by a stream that has no other beside it. */
@@ -185,4 +195,14 @@ export class BagStreams {
       need === undefined || this.#live().some((landing) => this.#reaches(landing, need.position))
     waiters.fail(error, isCovered)
   }
+}
+
+/** The first position that is waited for, of those that follow each other up to this one. */
+function firstInARow(need: Need, needs: readonly Need[]): number {
+  let first = need.position
+  const before = needs.map(({ position }) => position).sort((a, b) => b - a)
+  for (const position of before) {
+    if (position < first && first - position <= IN_A_ROW_BYTES) first = position
+  }
+  return first
 }

@@ -5,6 +5,9 @@ const MOST = 4
 /** What is measured takes at least so long, and is at least so much. */
 const WINDOW_MS = 1_000
 const WINDOW_BYTES = 2 * 1024 * 1024
+/** The first look is short, so that files of some megabytes gain, too. It comes out low, and a second stream is tried soon. */
+const FIRST_WINDOW_MS = 300
+const FIRST_WINDOW_BYTES = 1024 * 1024
 /** After such a pause a new measurement begins: a reader that pauses says nothing of the line. */
 const IDLE_MS = 1_000
 /** One stream more has to make it faster by this, or it is not kept. */
@@ -52,10 +55,15 @@ export class StreamCount {
     return this.#trial ?? this.#best
   }
 
-  /** Bytes that one of several streams is to bring before it looks where to go on. */
-  get blockBytes(): number {
+  /**
+   * Bytes that one of several streams is to bring before it looks where to go on, when `streams` of them share `left`
+   * bytes; undefined where these are too few to be shared.
+   */
+  blockOf(left: number, streams: number): number | undefined {
+    const share = Math.floor(left / streams)
+    if (share < LEAST_BLOCK_BYTES) return undefined
     const bytes = Math.round((BLOCK_SECONDS * this.#rate) / this.#best)
-    return Math.min(MOST_BLOCK_BYTES, Math.max(LEAST_BLOCK_BYTES, bytes))
+    return Math.min(share, MOST_BLOCK_BYTES, Math.max(LEAST_BLOCK_BYTES, bytes))
   }
 
   /** Takes the right to one more stream beside others; undefined when other bags have it. To be given back by a call. */
@@ -74,9 +82,17 @@ export class StreamCount {
     window.lastMs = nowMs
     window.bytes += bytes
     const ms = nowMs - window.startedMs
-    if (ms < WINDOW_MS || window.bytes < WINDOW_BYTES) return
+    const isFirstLook = this.#rate === 0
+    if (ms < (isFirstLook ? FIRST_WINDOW_MS : WINDOW_MS)) return
+    if (window.bytes < (isFirstLook ? FIRST_WINDOW_BYTES : WINDOW_BYTES)) return
     this.#window = { running, startedMs: nowMs, lastMs: nowMs, bytes: 0, isFirst: false }
-    if (!window.isFirst && running === this.wanted) this.#judge((window.bytes * 1000) / ms, nowMs)
+    if (window.isFirst && !isFirstLook) return
+    if (running === this.wanted) this.#judge((window.bytes * 1000) / ms, nowMs)
+  }
+
+  /** No stream of a bag runs any more: what comes next says nothing of the time between. */
+  ended(): void {
+    this.#window = undefined
   }
 
   /** A stream beside others failed: the service may not like so many. */

@@ -32,6 +32,11 @@ function over(setup: Setup, msOf: (bodies: number) => number): () => number {
 
 const perConnection = (bodies: number): number => CHUNK_MS / bodies
 
+/** All that needs no byte of the service is done. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+}
+
 async function given(options: Parameters<typeof setUp>[0] = {}): Promise<Setup> {
   const setup = await setUp({ announcesRanges: true, ...options })
   setup.service.contents.set(BAG, CONTENT)
@@ -139,6 +144,22 @@ describe('a bag that is read from its beginning to its end', () => {
     expect(first?.sent).toBeLessThan((second?.start ?? 0) + 4 * MIB)
     held.resolve()
     expect((await readAll(reader)).equals(CONTENT)).toBe(true)
+    reader.close()
+  })
+
+  it('is not asked for once more by reads that the kernel makes ahead, and is by a read far from them', async () => {
+    const setup = await given()
+    setup.service.closeGate(MIB)
+    const reader = setup.cache.open(BAG)
+    await reader.read(Buffer.alloc(1000), 0)
+    const inARow = Array.from({ length: 12 }, (_, at) => reader.read(Buffer.alloc(MIB), at * MIB))
+    await settled()
+    expect(setup.service.requests.map(({ start }) => start)).toEqual([0])
+    const far = reader.read(Buffer.alloc(MIB), 24 * MIB)
+    await settled()
+    expect(setup.service.requests.map(({ start }) => start)).toEqual([0, 24 * MIB])
+    setup.service.openGate()
+    await Promise.all([...inARow, far])
     reader.close()
   })
 

@@ -58,13 +58,13 @@ describe('how many streams bring a bag', () => {
   })
 
   it('is one while too little comes to measure anything', () => {
-    expect([...setUp().bring(perConnection, 1)]).toEqual([1])
+    expect([...setUp().bring(perConnection, 0.25)]).toEqual([1])
   })
 
   it('does not take a pause of the reader for a slow line', () => {
     const { clock, count, bring } = setUp()
     bring(perConnection, 3.5)
-    expect(count.wanted).toBe(2)
+    expect(count.wanted).toBe(3)
     clock.advance(30_000)
     bring(perConnection)
     expect(count.wanted).toBe(4)
@@ -80,6 +80,29 @@ describe('how many streams bring a bag', () => {
     expect(count.wanted).toBe(4)
   })
 
+  it('is one for files that come at once, one after the other with a moment between', () => {
+    const { clock, count } = setUp()
+    for (let file = 0; file < 50; file += 1) {
+      for (let piece = 0; piece < 4; piece += 1) {
+        clock.advance(10)
+        count.came(5e6, 1)
+      }
+      count.ended()
+      clock.advance(500)
+    }
+    expect(count.wanted).toBe(1)
+  })
+
+  it('tries a second one soon', () => {
+    expect([...setUp().bring(perConnection, 0.5)]).toEqual([1, 2])
+  })
+
+  it('has no block for what is too little to be shared', () => {
+    const { count } = setUp()
+    expect(count.blockOf(4 * 2 ** 20, 2)).toBe(2 * 2 ** 20)
+    expect(count.blockOf(4 * 2 ** 20 - 1, 2)).toBeUndefined()
+  })
+
   it('gives all bags together three more than one each', () => {
     const { count } = setUp()
     const rights = [1, 2, 3].map(() => count.takeBeside())
@@ -93,7 +116,7 @@ describe('how many streams bring a bag', () => {
     const mebibytes = (line: Line): number => {
       const { count, bring } = setUp()
       bring(line)
-      return count.blockBytes / 2 ** 20
+      return (count.blockOf(1e9, 1) ?? 0) / 2 ** 20
     }
     expect(mebibytes((running) => 5 * 2 ** 20 * running)).toBeCloseTo(10, 0)
     expect(mebibytes((running) => 1e5 * running)).toBe(2)
