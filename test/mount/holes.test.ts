@@ -35,6 +35,20 @@ async function blocksOf(path: string): Promise<number> {
   return (await stat(path)).blocks
 }
 
+describe.runIf(canMount())('holes of a file in mode through', () => {
+  it('are there in the moment in which it has been stored and is not in the cache yet', async () => {
+    const bench = await Bench.start({ bridge: 'dev-fuse' })
+    try {
+      const drive = await bench.mount()
+      const copy = 'truncate -s 16M f$i; cp --sparse=auto f$i ../copy; stat -c %b f$i ../copy'
+      const blocks = await drive.sh(`for i in $(seq 20); do ${copy}; done`)
+      for (const each of blocks.trim().split('\n')) expect(Number(each)).toBeLessThan(FEW_BLOCKS)
+    } finally {
+      await bench.close()
+    }
+  })
+})
+
 describe.runIf(canMount()).each(['.', 'd'])('holes of a file in %s', (place) => {
   let bench: Bench
   let drive: MountedDrive

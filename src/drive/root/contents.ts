@@ -54,8 +54,11 @@ export class Contents {
 
   /** The cache is only asked about bags that were written here with holes. */
   #bagAllocated(bagId: BagId): number | undefined {
-    const allocated = this.#deps.facts.get(bagId)?.allocated
-    return allocated !== undefined && this.#deps.cache.isComplete(bagId) ? allocated : undefined
+    const { facts, cache, outbox } = this.#deps
+    const allocated = facts.get(bagId)?.allocated
+    if (allocated === undefined) return undefined
+    const isHere = cache.isComplete(bagId) || outbox.stagedAs(bagId) !== undefined
+    return isHere ? allocated : undefined
   }
 
   /**
