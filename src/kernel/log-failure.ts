@@ -10,6 +10,7 @@ const EVERYDAY: ReadonlySet<DriveErrorCode> = new Set([
   'is-a-directory',
   'not-empty',
   'no-attribute',
+  'beyond-end',
   'unsupported',
   'bad-name',
   'bad-encoding',
