@@ -150,13 +150,12 @@ export class Space {
 
   /** For `df`; undefined before the service has ever answered. */
   async report(): Promise<SpaceReport | undefined> {
-    await this.catchUp()
+    await (this.#account === undefined ? this.ask() : this.catchUp())
     return this.lastReport()
   }
 
   /** Asks the service when the last answer may be wrong by now, and waits a moment for a newer one. */
   async catchUp(): Promise<void> {
-    if (this.#account === undefined) return this.ask()
     // The caller that began a question waits for it: a service that hangs holds up no other one.
     if (this.#asking !== undefined || !(this.#isBehind || this.#isDue())) return
     const { clock } = this.#deps

@@ -64,3 +64,9 @@ it('keeps nobody waiting for a service that does not tell how full the account i
   space.outboxChanged()
   expect(await space.report()).toEqual({ capacity: 20, free: 7 })
 })
+
+it('keeps a status waiting no longer before the service has ever told how full the account is', async () => {
+  const space = spaceOf(() => new Promise(() => undefined))
+  await space.catchUp()
+  expect(space.lastReport()).toBeUndefined()
+})
