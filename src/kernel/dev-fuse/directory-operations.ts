@@ -58,11 +58,13 @@ async function readPage(
   const page = new DirectoryPage(Math.min(size, MAX_TRANSFER_BYTES))
   // What changes while they are read makes a later version.
   const before = trust.directoryVersion(node)
+  const versionOfRead = (): string | undefined => before ?? trust.directoryVersion(node)
   const entries = await directories.entries(handle, {
     isBeginning: offset === 0,
+    version: versionOfRead,
     read: (of) => onNode(context, of, (now) => drive.readDirectory(now)),
   })
-  const version = before ?? trust.directoryVersion(node)
+  const version = versionOfRead()
   const itself: readonly PageEntry[] = [
     { name: '.', kind: 'directory', inode: node, offset: 1 },
     { name: '..', kind: 'directory', offset: 2 },
@@ -80,16 +82,18 @@ async function readPage(
   return {
     parts: [page.bytes],
     onDelivered: () => {
-      if (offset === 0) trust.noteRead(node, version)
-      else if (!isPlus) trust.forgetDirectory(node)
+      const isMixed = version !== undefined && directories.isReadOtherwise(node, version, handle)
+      if (isMixed || (offset > 0 && !isPlus)) trust.forgetDirectory(node)
+      else if (offset === 0) trust.noteRead(node, version)
       for (const one of told) noteTold(context, one)
     },
   }
 }
 
 /** The kernel keeps names that it has read, and goes on with those of before where they are as they were. */
-function flagsOf({ trust }: SessionContext, node: NodeId): number {
-  if (trust.directoryVersion(node) === undefined) return 0
+function flagsOf({ trust, directories }: SessionContext, node: NodeId): number {
+  const version = trust.directoryVersion(node)
+  if (version === undefined || directories.isReadOtherwise(node, version)) return 0
   return trust.hasNames(node) ? CACHE_DIR | KEEP_CACHE : CACHE_DIR
 }
 

@@ -92,6 +92,9 @@ async function open(
 /**
  * The kernel cuts reads at the size it last heard: a new one must not be read by the old size. Once it has forgotten
  * its attributes it asks, so no `open` waits until they have become too old. This notice takes no lock.
+ *
+ * It is told again what it was told to forget: a notice is lost on a kernel that has not made the node yet, and a slow
+ * thread then makes it by an answer from before. By now the node is there, as it is being opened.
  */
 async function tellOtherAttributes(
   { lookups, notices }: SessionContext,
@@ -100,12 +103,8 @@ async function tellOtherAttributes(
 ): Promise<void> {
   const told = lookups.told(node)
   if (told === undefined || told.digest === digestOf(attributes)) return
-  // The kernel may not have heard yet that it is to forget them.
-  if (told.digest === NOT_TRUSTED) await notices.attributesHeard()
-  else {
-    lookups.tell(node, { digest: NOT_TRUSTED, atMs: told.atMs })
-    await notices.forgetAttributes(node)
-  }
+  lookups.tell(node, { digest: NOT_TRUSTED, atMs: told.atMs })
+  await notices.forgetAttributes(node)
 }
 
 /** Before it is read. After a read the kernel asks for atime by itself, but not after one of pages that it has. */

@@ -104,11 +104,6 @@ export class Notices {
     return this.#quick.size === 0 && this.#slowly === undefined
   }
 
-  /** Resolves when the kernel has forgotten the attributes that it was told to forget so far: that takes no lock. */
-  async attributesHeard(): Promise<void> {
-    await Promise.all(this.#quick)
-  }
-
   /** Resolves when the kernel has heard all that it was told so far, or after `ms`. */
   async heard(ms: number): Promise<void> {
     const { clock } = this.#deps

@@ -15,7 +15,7 @@ import type { OpenHandles } from './open-handles.ts'
 /** How long the kernel may go by what the news do not tell of, in ms: as long as libfuse has it. */
 const UNTOLD_MS = 1_000
 /** A thread of the kernel may be this late to take up an answer, in ms: then it comes behind a notice that followed it. */
-const LATE_MS = 100
+const LATE_MS = [100, 1_000]
 /** How long an answer waits for the kernel to hear of what changed before it, in ms. */
 const HEARING_MS = 50
 /** Names that are looked at between two looks at the clock. */
@@ -251,10 +251,11 @@ export class KernelTrust implements NewsListener {
     if (isFolderNow || handles.of(node) !== undefined) notices.forgetName(place)
   }
 
-  /** Once more a moment later, for an answer that the kernel may not have taken up yet. */
+  /** Once more, soon and later, for an answer that the kernel may not have taken up yet. */
   #ifLate(atMs: number, again: () => void): void {
     const { clock } = this.#deps
-    if (clock.now() - atMs < LATE_MS) clock.after(LATE_MS, again)
+    const sinceMs = clock.now() - atMs
+    for (const ms of LATE_MS) if (sinceMs < ms) clock.after(ms, again)
   }
 
   /** All names below a directory may lead to others. */

@@ -87,12 +87,20 @@ const openDirectory = async (node: number) => {
   return wire.OPEN_OUT.decode(body)
 }
 /** As the kernel does: the first page with what the names lead to, and more of them where a program asks for that. */
-async function read(node: number, isPlus = true): Promise<void> {
-  const { handle } = await openDirectory(node)
+async function readNames(node: number, handle: number, isPlus = true): Promise<void> {
   const asked = { handle, offset: 0, size: 4096, readFlags: 0, flags: 0 }
   await kernel.ask('READDIRPLUS', node, wire.READ_IN.encode(asked))
   const next = wire.READ_IN.encode({ ...asked, offset: 3 })
   await kernel.ask(isPlus ? 'READDIRPLUS' : 'READDIR', node, next)
+}
+async function closeDirectory(node: number, handle: number): Promise<void> {
+  const asked = wire.RELEASE_IN.encode({ handle, flags: 0, releaseFlags: 0 })
+  await kernel.ask('RELEASEDIR', node, asked)
+}
+async function read(node: number, isPlus = true): Promise<void> {
+  const { handle } = await openDirectory(node)
+  await readNames(node, handle, isPlus)
+  await closeDirectory(node, handle)
 }
 const release = (node: number, handle: number): Promise<Told> =>
   kernel.ask('RELEASE', node, wire.RELEASE_IN.encode({ handle, flags: 0, releaseFlags: 0 }))
@@ -281,6 +289,42 @@ describe('what the kernel may go by without asking', () => {
     expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR)
     await release(node, handle)
   })
+
+  it('is no size that a slow reader may have taken from before a change: open has the kernel ask for it', async () => {
+    await elsewhere(() => other.write('f', 'one'))
+    await settled()
+    const { node } = await lookup('f')
+    await elsewhere(() => other.write('f', 'longer'))
+    await expect.poll(forgottenNodes).toContain(node)
+    await settled()
+    // It was lost on a kernel that had not made the node yet, and does so now by the answer of before.
+    const before = forgottenNodes().length
+    const { handle } = await open(node)
+    expect(forgottenNodes().slice(before)).toContain(node)
+    await release(node, handle)
+  })
+
+  it.each(['the root', 'a folder'])(
+    'is no names of %s that a slow reader may have taken from before a change',
+    async (directory) => {
+      const node = directory === 'the root' ? ROOT : await folderWithFile()
+      await lookup('f', node)
+      await settled()
+      const slow = await openDirectory(node)
+      const quick = await openDirectory(node)
+      await readNames(node, slow.handle)
+      const made = await create('new', node)
+      await release(made.node, made.handle)
+      await settled()
+      // One that begins now takes no part in what the kernel keeps.
+      expect((await openDirectory(node)).flags).toBe(0)
+      await readNames(node, quick.handle)
+      for (const { handle } of [slow, quick]) await closeDirectory(node, handle)
+      expect((await openDirectory(node)).flags).toBe(CACHE_DIR)
+      await read(node)
+      expect((await openDirectory(node)).flags).toBe(CACHE_DIR | KEEP_CACHE)
+    },
+  )
 
   it('is nothing of the inside of a folder that another machine has stored anew', async () => {
     const folder = await folderWithFile()
