@@ -93,8 +93,8 @@ async function open(
  * The kernel cuts reads at the size it last heard: a new one must not be read by the old size. Once it has forgotten
  * its attributes it asks, so no `open` waits until they have become too old. This notice takes no lock.
  *
- * It is told again what it was told to forget: a notice is lost on a kernel that has not made the node yet, and a slow
- * thread then makes it by an answer from before. By now the node is there, as it is being opened.
+ * It is told again what it was told to forget. A notice is lost on a kernel that has not made the node yet; a slow thread
+ * then makes it by an answer from before. By now the node is there, as it is being opened.
  */
 async function tellOtherAttributes(
   { lookups, notices }: SessionContext,
