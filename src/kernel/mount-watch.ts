@@ -67,45 +67,62 @@ export class MountWatch {
     })
   }
 
-  /** Absolute path at which the drive is mounted now; undefined when it is not. */
+  /** Absolute path at which the drive is mounted now, dead or alive; undefined when it is not. */
   async where(): Promise<string | undefined> {
-    const { mountpoint } = this.#settings
-    if (platform() !== 'linux') return mountpoint
+    return (await this.#find())?.mountpoint
+  }
+
+  /**
+   * The kernel gives the numbers of a mount that is gone to the next one, which may be the drive of another process. As
+   * long as the connection lasts, they are this drive's. So that is looked at after the table was read.
+   */
+  async #find(): Promise<{ readonly mountpoint: string; readonly isCutOff: boolean } | undefined> {
+    const mountpoint = platform() === 'linux' ? await this.#findInTable() : this.#mountpoint
+    if (mountpoint === undefined) return undefined
+    if (await this.#settings.isCutOff()) {
+      return (await isDead(mountpoint)) ? { mountpoint, isCutOff: true } : undefined
+    }
+    if (mountpoint !== this.#mountpoint) {
+      this.#mountpoint = mountpoint
+      this.#tellMoved?.(mountpoint)
+    }
+    return { mountpoint, isCutOff: false }
+  }
+
+  async #findInTable(): Promise<string | undefined> {
     const drives = (await listMounts()).filter(({ type }) => type === 'fuse.bagfs')
     const own = this.#own
     const found =
       own === undefined
-        ? drives.findLast((each) => each.mountpoint === mountpoint)
+        ? drives.findLast(({ mountpoint }) => mountpoint === this.#mountpoint)
         : drives.find(({ id, device }) => id === own.id && device === own.device)
     this.#own ??= found
-    if (found !== undefined && found.mountpoint !== this.#mountpoint) {
-      this.#mountpoint = found.mountpoint
-      this.#tellMoved?.(found.mountpoint)
-    }
     return found?.mountpoint
   }
 
   async #look(): Promise<void> {
-    const isCutOff = await this.#settings.isCutOff()
-    const mountpoint = await this.where()
-    if (mountpoint !== undefined && !isCutOff) {
+    const found = await this.#find()
+    if (found?.isCutOff === false) {
       this.#lookLater()
       return
     }
-    if (mountpoint !== undefined) await this.#takeDeadAway(mountpoint)
+    if (found !== undefined) await this.#takeDeadAway(found.mountpoint)
     this.#gone.resolve()
   }
 
-  /** Programs that use it get errors already. A drive of another process may be mounted there by now: that stays. */
+  /** Programs that use it get errors already. */
   async #takeDeadAway(mountpoint: string): Promise<void> {
-    const isDead = await statfs(mountpoint).then(
-      () => false,
-      (error: unknown) => systemErrorCode(error) === 'ENOTCONN',
-    )
-    if (!isDead) return
     this.#log.warn({}, 'The kernel has cut the drive off (umount -f): it leaves.')
     await unmountPath(mountpoint, { lazy: true }).catch((error: unknown) => {
       this.#log.warn({ error: String(error) }, 'The dead mount stays.')
     })
   }
+}
+
+/** True of a mount whose connection has ended; a drive of another process that took its place answers. */
+function isDead(mountpoint: string): Promise<boolean> {
+  return statfs(mountpoint).then(
+    () => false,
+    (error: unknown) => systemErrorCode(error) === 'ENOTCONN',
+  )
 }

@@ -16,6 +16,7 @@ import { dirname, join, resolve } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { FileRecordWire } from '../../src/service/wire.ts'
+import { findMount } from '../../src/disk/find-mount.ts'
 import { deferred, type Deferred } from '../../src/domain/deferred.ts'
 import { borrowDescriptor } from '../support/borrowed-descriptor.ts'
 import { canActAsOther, canMount } from '../support/fuse.ts'
@@ -361,6 +362,32 @@ describe.runIf(canMount())('bagfs umount', () => {
     expect(await second.sh('echo here > here.txt; cat here.txt')).toBe('here\n')
     expect(await bench.bagfs(['status', bench.mountpoint])).toMatchObject({ code: 0 })
   })
+
+  it.each(['dev-fuse', 'fuse-native'])(
+    'takes no other drive for its own to which the kernel gave the numbers of its mount (%s)',
+    async (bridge) => {
+      // Another test may mount in between and get the numbers.
+      for (let attempt = 0; attempt < 20; attempt++) {
+        const first = await bench.mount('--bridge', bridge)
+        await expect.poll(() => first.log).toContain('Mounted at')
+        const before = await findMount(bench.mountpoint)
+        first.signal('SIGSTOP')
+        await outside(`fusermount -u ${bench.mountpoint}`)
+        const second = await bench.mountOther()
+        const after = await findMount(second.path)
+        first.signal('SIGCONT')
+        expect(await first.ended()).toBe(0)
+        if (after?.id === before?.id && after?.device === before?.device) {
+          expect(first.log).not.toContain('was renamed')
+          expect((await bench.bagfs(['status'])).stdout).toMatch(`Drive:    ${second.path} `)
+          expect((await bench.bagfs(['status', bench.mountpoint])).code).not.toBe(0)
+          return
+        }
+        await second.leave()
+      }
+      throw new Error('The kernel never gave the numbers to the other drive.')
+    },
+  )
 
   it('does not leave when a directory above its mountpoint is renamed, and is found where it is then', async () => {
     const before = join(bench.dir, 'before', 'drive')
