@@ -69,6 +69,8 @@ export class SyntheticKernel implements Channel {
   readonly session: Session
   /** What was told unasked, by code. */
   readonly notices: { readonly code: number; readonly body: Buffer }[] = []
+  /** What each notice waits for before it is heard. */
+  hearing: Promise<void> = Promise.resolve()
   /** How many answers each request got. */
   readonly answers = new Map<bigint, number>()
   /** Requests that the kernel does not wait for any more: it refuses their answers. */
@@ -169,7 +171,7 @@ export class SyntheticKernel implements Channel {
     const bytes = Buffer.concat(parts)
     const { error } = OUT_HEADER.decode(bytes)
     this.notices.push({ code: error, body: bytes.subarray(OUT_HEADER.size) })
-    return Promise.resolve()
+    return this.hearing
   }
 }
 

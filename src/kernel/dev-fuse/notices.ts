@@ -26,8 +26,8 @@ export class Notices {
   readonly #deps: NoticesDeps
   /** Whether the kernel knows of EXPIRE_ONLY. */
   mayExpire = false
-  /** Notices of attributes that are under way; each removes itself. */
-  readonly #quick = new Set<Promise<void>>()
+  /** The last notice of the attributes of each node while it is under way; each removes itself. */
+  readonly #quick = new Map<NodeId, Promise<void>>()
   readonly #slow: (readonly Uint8Array[])[] = []
   /** Names that wait until their directories are free; `goOn` and `takeBack` remove. */
   readonly #heldBack = new Map<string, NamePlace>()
@@ -38,15 +38,22 @@ export class Notices {
     this.#deps = deps
   }
 
-  /** Resolves when the kernel has forgotten the attributes of a node: it asks before it uses its size again. */
+  /**
+   * Resolves when the kernel has forgotten the attributes of a node, and no such notice is under way any more: it asks
+   * before it uses the size again, and refuses an answer that a notice overtakes.
+   */
   async forgetAttributes(node: NodeId): Promise<void> {
-    const notice = NOTIFY_INVAL_INODE.encode({ node, offset: NO_CONTENT, length: 0 })
-    const told = this.#deps.channel.notify(encodeNotice(INVAL_INODE, [notice]))
-    this.#quick.add(told)
+    const notice = encodeNotice(INVAL_INODE, [
+      NOTIFY_INVAL_INODE.encode({ node, offset: NO_CONTENT, length: 0 }),
+    ])
+    const notify = () => this.#deps.channel.notify(notice)
+    const before = this.#quick.get(node)
+    const told = before === undefined ? notify() : before.then(notify, notify)
+    this.#quick.set(node, told)
     try {
       await told
     } finally {
-      this.#quick.delete(told)
+      if (this.#quick.get(node) === told) this.#quick.delete(node)
     }
   }
 
@@ -111,7 +118,7 @@ export class Notices {
     const enough = new Promise<void>((resolve) => {
       cancel = clock.after(ms, resolve)
     })
-    await Promise.race([Promise.all([...this.#quick, this.#slowly]), enough])
+    await Promise.race([Promise.all([...this.#quick.values(), this.#slowly]), enough])
     cancel()
   }
 

@@ -226,7 +226,7 @@ export class KernelTrust implements NewsListener {
   }
 
   #forgetAttributes(node: NodeId, atMs: number): void {
-    const { lookups, notices, log } = this.#deps
+    const { lookups, notices, handles, log } = this.#deps
     const forget = (): void => {
       notices.forgetAttributes(node).catch((error: unknown) => {
         log.warn({ error: String(error) }, 'The kernel takes no notice.')
@@ -235,7 +235,10 @@ export class KernelTrust implements NewsListener {
     lookups.tell(node, { digest: NOT_TRUSTED, atMs })
     forget()
     this.#ifLate(atMs, () => {
-      if (lookups.told(node)?.digest === NOT_TRUSTED) forget()
+      // A program that has it open reads by the size that the kernel asks for: a notice on the way has the answer refused.
+      // What came before a notice the kernel refuses by itself, since it has the node.
+      const isOpen = handles.of(node) !== undefined
+      if (!isOpen && lookups.told(node)?.digest === NOT_TRUSTED) forget()
     })
   }
 

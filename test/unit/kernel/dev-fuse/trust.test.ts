@@ -62,6 +62,21 @@ async function begin(version?: typeof OLD_KERNEL, listingTtlMs = LISTING_TTL_MS)
   kernel = await SyntheticKernel.start({ ...deps, version })
 }
 
+/** Begins anew with a clock whose waits end when the test runs them; returns them. */
+async function beginWithoutTime(): Promise<readonly (() => void)[]> {
+  const later: (() => void)[] = []
+  const after = (_ms: number, task: () => void) => {
+    later.push(task)
+    return () => undefined
+  }
+  kernel = await SyntheticKernel.start({
+    drive: home.drive,
+    log: silentLogger,
+    clock: { ...clock, after },
+  })
+  return later
+}
+
 /** The other machine has changed something, and the drive has asked. */
 async function elsewhere(change: () => Promise<void>): Promise<void> {
   await change()
@@ -178,6 +193,48 @@ describe('what the kernel may go by without asking', () => {
     await settled()
     expect(forgottenNames()).toEqual([])
     expect(await statError(node)).toBeUndefined()
+  })
+
+  it.each([
+    ['told of a change once more a moment later, as it may take up an answer late', false],
+    ['not told once more while a program that has opened the file asks for its size', true],
+  ])('is %s', async (_title, isOpen) => {
+    const later = await beginWithoutTime()
+    await elsewhere(() => other.write('f', 'one'))
+    const { node } = await lookup('f')
+    await elsewhere(() => other.write('f', 'longer'))
+    await expect.poll(forgottenNodes).toContain(node)
+    const handle = isOpen ? (await open(node)).handle : undefined
+    kernel.notices.length = 0
+    expect(later.length).toBeGreaterThan(0)
+    for (const task of later) task()
+    expect(await statError(ROOT)).toBeUndefined()
+    const again = forgottenNodes()
+    if (handle !== undefined) await release(node, handle)
+    expect(again).toHaveLength(isOpen ? 0 : later.length)
+  })
+
+  it('has heard each notice of a file when the file is open', async () => {
+    await elsewhere(() => other.write('f', 'one'))
+    const { node } = await lookup('f')
+    const mayHear = deferred()
+    kernel.hearing = mayHear.promise
+    await elsewhere(() => other.write('f', 'longer'))
+    await expect.poll(forgottenNodes).toContain(node)
+    kernel.hearing = Promise.resolve()
+    const asked = deferred()
+    const getAttributes = home.drive.getAttributes.bind(home.drive)
+    home.drive.getAttributes = (...what) => getAttributes(...what).finally(asked.resolve)
+    let isOpen = false
+    const opening = open(node).finally(() => {
+      isOpen = true
+    })
+    await asked.promise
+    await new Promise(setImmediate)
+    const wasOpen = isOpen
+    mayHear.resolve()
+    await release(node, (await opening).handle)
+    expect(wasOpen).toBe(false)
   })
 
   it('is taken back for a name only once no request waits that has its directory', async () => {
