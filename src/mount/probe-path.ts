@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import fs from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { DriveError } from '../domain/errors.ts'
+import { leadsToDisk } from './leads-to-disk.ts'
 
 /** What is at a path, looked at without any risk of hanging. */
 export type PathProbe =
@@ -12,30 +14,38 @@ export type PathProbe =
   /** There was no answer in time: a mount whose program hangs. */
   | { readonly is: 'silent' }
 
-const PROBE = `
-const fs = require('node:fs')
-const look = (path) => {
+type Calls = Pick<typeof fs, 'statSync' | 'realpathSync' | 'opendirSync'>
+
+/** Uses nothing but what it is given: another process runs its text. */
+function look(calls: Calls, path: string): PathProbe {
   try {
-    if (!fs.statSync(path).isDirectory()) return { is: 'something-else' }
-    const realPath = fs.realpathSync(path)
-    const directory = fs.opendirSync(path)
+    if (!calls.statSync(path).isDirectory()) return { is: 'something-else' }
+    const realPath = calls.realpathSync(path)
+    const directory = calls.opendirSync(path)
     const isEmpty = directory.readSync() === null
     directory.closeSync()
     return { is: 'directory', realPath, isEmpty }
   } catch (error) {
-    return { is: 'error', code: error.code ?? 'EIO' }
+    return { is: 'error', code: (error as NodeJS.ErrnoException).code ?? 'EIO' }
   }
 }
+
+const PROBE = `
 process.stderr.write('begins')
-process.stdout.write(JSON.stringify(look(process.argv[1])))
+process.stdout.write(JSON.stringify((${look.toString()})(require('node:fs'), process.argv[1])))
 `
+
+/** Looks at a path. Where that might hang, another process does: to start one takes longer than all else that a mount checks. */
+export async function probePath(path: string, timeoutMs: number): Promise<PathProbe> {
+  return (await leadsToDisk(path)) ? look(fs, path) : probeAside(path, timeoutMs)
+}
 
 /**
  * Looks at a path in a process of its own. A call that hangs in the kernel keeps its process from
  * ending, even by process.exit; that process can be killed, and ours stays free. The time counts from the moment at
  * which it begins to look: a busy machine may take seconds to start a process, and that is no silence of the path.
  */
-export async function probePath(path: string, timeoutMs: number): Promise<PathProbe> {
+async function probeAside(path: string, timeoutMs: number): Promise<PathProbe> {
   const child = spawn(process.execPath, ['-e', PROBE, path], { stdio: ['ignore', 'pipe', 'pipe'] })
   const failed = (cause: unknown): DriveError =>
     new DriveError('local-io', `Looking at ${path} failed.`, { cause })

@@ -44,17 +44,33 @@ test('a drive neither hides the directories of bagfs nor lies in them', async ()
   await expect(check(mountpoint, [`${mountpoint}-state`])).resolves.toBe(mountpoint)
 })
 
-test('a directory is looked at however long the machine takes to start the process that looks', async () => {
-  const slow = join(directory, 'slow.cjs')
-  await writeFile(slow, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)')
-  const mountpoint = join(directory, 'drive')
-  await mkdir(mountpoint)
-  vi.stubEnv('NODE_OPTIONS', `--require ${slow}`)
+/** Runs before what another process does, until the test ends. */
+async function beginsWith(program: string): Promise<void> {
+  const path = join(directory, 'begin.cjs')
+  await writeFile(path, program)
+  vi.stubEnv('NODE_OPTIONS', `--require ${path}`)
   onTestFinished(() => {
     vi.unstubAllEnvs()
   })
-  const path = checkMountpoint({ path: mountpoint, ownDirectories: [], timeoutMs: 1000 })
-  await expect(path).resolves.toBe(mountpoint)
+}
+
+test('what may hang is looked at however long the machine takes to start the process that looks', async () => {
+  await beginsWith('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)')
+  await symlink('/proc', join(directory, 'link'))
+  const path = join(directory, 'link')
+  const looked = checkMountpoint({ path, ownDirectories: [], timeoutMs: 1000 })
+  await expect(looked).rejects.toThrow('proc (proc)')
+})
+
+test('a directory on a disk of this machine is looked at without another process', async () => {
+  await beginsWith('process.exit(1)')
+  await mkdir(join(directory, 'real'))
+  await symlink(join(directory, 'other'), join(directory, 'link'))
+  await symlink('./real/../real', join(directory, 'other'))
+  await symlink('loop', join(directory, 'loop'))
+  await expect(check(join(directory, 'link'))).resolves.toBe(join(directory, 'real'))
+  await expect(check(join(directory, 'loop'))).rejects.toThrow('ELOOP')
+  await expect(check('/proc')).rejects.toThrow('Looking at /proc failed')
 })
 
 test('a directory with a file system on it is busy, and the file system is named', async () => {
@@ -109,9 +125,13 @@ describe.runIf(canMount())('with a mount that no program serves (needs root)', (
     const holder = spawn('python3', ['-c', SILENT_MOUNT, mountpoint])
     try {
       await once(holder.stdout, 'data')
-      const silent = checkMountpoint({ path: mountpoint, ownDirectories: [], timeoutMs: 300 })
-      await expect(silent).rejects.toMatchObject({ code: 'busy' })
-      await expect(silent).rejects.toThrow('does not answer')
+      await mkdir(join(directory, 'links'))
+      await symlink('../silent/below', join(directory, 'links/link'))
+      for (const path of [mountpoint, join(directory, 'links/link')]) {
+        const silent = checkMountpoint({ path, ownDirectories: [], timeoutMs: 300 })
+        await expect(silent).rejects.toMatchObject({ code: 'busy' })
+        await expect(silent).rejects.toThrow('does not answer')
+      }
       holder.stdin.end()
       await once(holder, 'close')
       await expect(check(mountpoint)).rejects.toMatchObject({ code: 'busy' })
