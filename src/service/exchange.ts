@@ -144,6 +144,8 @@ class Exchange implements Dispatcher.DispatchHandler {
         headers: isStreamed ? { ...headers, 'content-length': String(body.length) } : headers,
         // undici takes any async iterable; its types do not say so.
         body: isStreamed ? (this.#send(body) as unknown as Readable) : (body ?? null),
+        // undici would close the connection after each DELETE with a body, and the next call make a new one.
+        reset: false,
         headersTimeout: 0,
         bodyTimeout: 0,
       },

@@ -30,6 +30,18 @@ describe('the short calls', () => {
     }
   })
 
+  it('go one after the other over one connection', async () => {
+    const server = await scripted((_request, response) => {
+      json(response, { success: true })
+    })
+    let connections = 0
+    server.server.on('connection', () => (connections += 1))
+    const service = serviceFor(server.url)
+    for (let n = 0; n < 5; n += 1) await service.deleteBag(bag)
+    // A second one may open while the first is being handed back.
+    expect(connections).toBeLessThanOrEqual(2)
+  })
+
   it('skip a record that cannot be used, with a warning that names it', async () => {
     const server = await scripted((_request, response) => {
       json(response, [{ filename: 'lost.txt' }, { filename: 'ok.txt', bag_id: 'b' }])
