@@ -1,4 +1,4 @@
-import { chmod, lstat } from 'node:fs/promises'
+import { chmodSync, lstatSync } from 'node:fs'
 import PQueue from 'p-queue'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
@@ -220,7 +220,7 @@ export class BagCache {
       throw new DriveError('too-large', `${path} is larger than the whole cache.`)
     }
     try {
-      const found = await lstat(path)
+      const found = lstatSync(path)
       if (!found.isFile() || found.size !== length) {
         throw new DriveError('invalid', `${path} is not a file of ${length} bytes.`)
       }
@@ -414,7 +414,7 @@ export class BagCache {
     await space.reserve(length)
     try {
       layout.makeFolder(key)
-      await chmod(path, 0o600)
+      chmodSync(path, 0o600)
       await moveFile(path, complete)
     } finally {
       space.adjust(-length)

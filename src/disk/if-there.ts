@@ -14,6 +14,16 @@ export async function ifThere<T>(work: Promise<T>, what?: string): Promise<T | u
   }
 }
 
+/** As `ifThere`, for work that is done when it returns. */
+export function ifThereNow<T>(work: () => T, what?: string): T | undefined {
+  try {
+    return work()
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw what === undefined ? error : fromFileSystem(error, what)
+  }
+}
+
 /** True when a path leads to something. Rejects as `ifThere`. */
 export async function isThere(path: string, what?: string): Promise<boolean> {
   return (await ifThere(stat(path), what)) !== undefined

@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, renameSync } from 'node:fs'
 import { copyFile, rename, rm } from 'node:fs/promises'
 import { systemErrorCode } from '../domain/errors.ts'
 import { syncFile } from './sync.ts'
@@ -6,7 +6,8 @@ import { syncFile } from './sync.ts'
 /** Renames, or copies to another disk and then removes the original: what is at `to` is whole at any time. */
 export async function moveFile(from: string, to: string): Promise<void> {
   try {
-    await rename(from, to)
+    // Another thread would take longer to wake.
+    renameSync(from, to)
     return
   } catch (error) {
     if (systemErrorCode(error) !== 'EXDEV') throw error

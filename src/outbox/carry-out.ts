@@ -304,8 +304,8 @@ export class CarryOut {
       await this.#deps.content.adopt(put.bagId, path, put.content.length)
     } catch (error) {
       this.#deps.log.debug({ bagId: put.bagId, error: String(error) }, 'Not taken into the cache.')
+      await rm(path, { force: true })
     }
-    await rm(path, { force: true })
     this.#step('cache.taken')
   }
 

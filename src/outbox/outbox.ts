@@ -13,6 +13,7 @@ import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
 import { orderOf, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
+import { removeDirectory, removeFileNow } from '../disk/remove.ts'
 import type { GroupSync, SyncFileSystem } from '../disk/group-sync.ts'
 import { isThere } from '../disk/if-there.ts'
 import { syncDirectory } from '../disk/sync.ts'
@@ -318,13 +319,13 @@ export class Outbox implements Intents {
       if (!this.#platter.isOfThisMoment(id, this.#intents.get(id))) await this.sync.complete()
       await this.#platter.removeKept(id)
       // The intent goes before its content: a kill in between leaves a draft, not a broken promise.
-      await rm(join(this.#dir, id, INTENT_FILE), { force: true })
+      removeFileNow(join(this.#dir, id, INTENT_FILE))
       this.#step('remove.unlinked')
       before = this.#intents.get(id)
       this.#intents.delete(id)
       this.#platter.forget(id)
       this.#files.forget(id)
-      await rm(join(this.#dir, id), { recursive: true, force: true })
+      await removeDirectory(join(this.#dir, id))
     })
     this.#changed(before, undefined)
   }

@@ -1,5 +1,5 @@
-import { open } from 'node:fs/promises'
-import { ifThere } from '../disk/if-there.ts'
+import { closeSync, openSync, readSync } from 'node:fs'
+import { ifThereNow } from '../disk/if-there.ts'
 import { listedAs } from '../domain/folder-names.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
@@ -52,7 +52,7 @@ async function isSameBag(
   const sent =
     put.isFolder === true
       ? undefined
-      : await ifThere(readFirst(outbox.contentPath(put.id)), 'Staged content cannot be read')
+      : ifThereNow(() => readFirst(outbox.contentPath(put.id)), 'Staged content cannot be read')
   if (sent === undefined) {
     const { isThere, length = expected } = await askForBag(service, bagId, { signal })
     return isThere ? length === expected : undefined
@@ -62,18 +62,13 @@ async function isSameBag(
   return (found.length ?? expected) === expected && found.bytes.equals(sent)
 }
 
-async function readFirst(path: string): Promise<Buffer> {
-  const file = await open(path)
+function readFirst(path: string): Buffer {
+  const file = openSync(path, 'r')
   try {
-    const { buffer, bytesRead } = await file.read(
-      Buffer.alloc(COMPARED_BYTES),
-      0,
-      COMPARED_BYTES,
-      0,
-    )
-    return buffer.subarray(0, bytesRead)
+    const buffer = Buffer.alloc(COMPARED_BYTES)
+    return buffer.subarray(0, readSync(file, buffer, 0, COMPARED_BYTES, 0))
   } finally {
-    await file.close()
+    closeSync(file)
   }
 }
 
