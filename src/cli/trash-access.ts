@@ -9,6 +9,8 @@ import { newPut } from '../intents/builders.ts'
 import { indexListing } from '../namespace/listing-index.ts'
 import { buildTree } from '../namespace/tree.ts'
 import { Outbox } from '../outbox/outbox.ts'
+import { readOutbox } from '../outbox/read-outbox.ts'
+import { isOnWayBack, stageRestored } from '../outbox/restored.ts'
 import { ListingStore } from '../state/listing-store.ts'
 import { acquireLock } from '../state/lock.ts'
 import type { TrashItem } from '../trash/item.ts'
@@ -50,19 +52,29 @@ function overSocket(socketPath: string): TrashAccess {
 function onDisk(stateDir: string, log: Logger): TrashAccess {
   const dir = join(stateDir, 'trash')
   return {
-    list: () => TrashFiles.read(dir),
+    list: async () => notOnWayBack(await TrashFiles.read(dir), stateDir),
     restore: (wanted, flags) =>
-      locked(stateDir, log, (trash) =>
-        restoreAtNextMount({ trash, stateDir, log }, chooseItem(trash.items(), wanted), flags),
-      ),
+      locked(stateDir, log, async (trash) => {
+        const items = await notOnWayBack(trash.items(), stateDir)
+        await restoreAtNextMount({ trash, stateDir, log }, chooseItem(items, wanted), flags)
+      }),
     empty: (wanted) =>
       locked(stateDir, log, async (trash) => {
-        const items = trash.items()
+        const items = await notOnWayBack(trash.items(), stateDir)
         const chosen = wanted.length === 0 ? items : wanted.map((each) => chooseItem(items, each))
         await trash.remove(chosen.map(({ bagId }) => bagId))
         return chosen
       }),
   }
+}
+
+/** Without what the outbox has already, for the next mount to store. */
+async function notOnWayBack(
+  items: readonly TrashItem[],
+  stateDir: string,
+): Promise<readonly TrashItem[]> {
+  const { intents } = await readOutbox(join(stateDir, 'outbox'))
+  return items.filter(({ bagId }) => !isOnWayBack(intents, bagId))
 }
 
 /** How long things are kept is a mount's business: nothing goes by being looked at. */
@@ -118,7 +130,6 @@ async function restoreAtNextMount(
   try {
     await refuseTaken(name, { trash, outbox, stateDir })
     await putBack({ trash, outbox }, item, name)
-    await trash.remove([item.bagId])
   } finally {
     await outbox.close()
   }
@@ -142,20 +153,17 @@ async function putBack(
   item: TrashItem,
   name: string,
 ): Promise<void> {
-  const { isFolder, length, description, mtimeMs, atimeMs, uid, gid } = item
   const now = systemClock.now()
   const draft = outbox.createDraft()
   try {
-    const sha256 = await trash.files.copyTo(item, draft.path)
+    const restored = await stageRestored({ outbox, files: trash.files }, item, draft.id)
     const put = newPut({
       id: draft.id,
       name,
       createdAtMs: now,
       ctimeMs: now,
-      ...{ description, mtimeMs, atimeMs, uid, gid },
-      mode: item.mode ?? (isFolder ? 0o755 : 0o644),
-      content: { from: 'staged', length, sha256 },
-      ...(isFolder ? { isFolder } : {}),
+      ...restored,
+      mode: item.mode ?? (item.isFolder ? 0o755 : 0o644),
     })
     await outbox.add(put, { durable: true })
   } catch (error) {

@@ -107,6 +107,8 @@ export interface PutIntent extends IntentBase, KeptAttributes {
   /** True when the content is a folder's zip: it goes to `folders/upload`. */
   readonly isFolder?: boolean
   readonly changes?: FolderChanges
+  /** The deleted bag that it brings back from the trash. */
+  readonly restores?: BagId
   /** A node of this machine: it stays `local`, and its content is empty. */
   readonly special?: SpecialNode
   /** When the last upload was begun: its answer may be lost, so the listing is asked before another. */

@@ -62,6 +62,7 @@ const putIntent = z.object({
   changes: optional(
     z.object({ base: optional(bagId), start: z.number(), packed: optional(z.number()) }),
   ),
+  restores: optional(bagId),
   sentAtMs: optional(z.number()),
   namesakes: optional(z.array(bagId)),
   bagId: optional(bagId),

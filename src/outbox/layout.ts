@@ -9,6 +9,8 @@ import type { StepListener } from './steps.ts'
 
 export const INTENT_FILE = 'intent.json'
 export const CONTENT_FILE = 'content'
+/** The zip that a folder is made from which came back from the trash, until the service has it. */
+export const BASE_FILE = 'base'
 /** Layout 1 had one state of an intent in its file, and layout 0 no directory of its own. */
 const VERSION = 2
 const ID_PATTERN = /^\d{17}$/

@@ -20,7 +20,14 @@ import { syncDirectory } from '../disk/sync.ts'
 import type { Reserve } from '../state/reserve.ts'
 import { readIntentIn } from './kept-intents.ts'
 import { IntentIndex } from '../intents/intent-index.ts'
-import { CONTENT_FILE, INTENT_FILE, openLayout, placeAside, readIntentDirName } from './layout.ts'
+import {
+  BASE_FILE,
+  CONTENT_FILE,
+  INTENT_FILE,
+  openLayout,
+  placeAside,
+  readIntentDirName,
+} from './layout.ts'
 import { Platter, type Part } from './platter.ts'
 import { StateFiles } from './state-files.ts'
 import type { StepListener } from './steps.ts'
@@ -212,6 +219,11 @@ export class Outbox implements Intents {
   /** Where the staged content of an intent or draft lies. */
   contentPath(id: IntentId): string {
     return join(this.#dir, id, CONTENT_FILE)
+  }
+
+  /** Where the zip lies that a folder from the trash is made from; only while no service has it. */
+  basePath(id: IntentId): string {
+    return join(this.#dir, id, BASE_FILE)
   }
 
   /**

@@ -214,6 +214,7 @@ export class FolderRounds {
     this.#deps.changes.noteUploaded()
     return this.#deps.inTurn(async () => {
       await this.#rebase(bagId)
+      if (put.restores !== undefined) await rm(this.#deps.outbox.basePath(put.id), { force: true })
       const packed = put.changes?.packed ?? put.changes?.start ?? 0
       const isChanged = this.#deps.changes.count > packed
       if (isChanged || unclosedOf(this.#deps.folder).length > 0) {

@@ -1,5 +1,8 @@
+import { rm, stat } from 'node:fs/promises'
+import { linkOrCopy } from '../../disk/link-or-copy.ts'
 import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { DriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -171,8 +174,10 @@ export class OpenFolder {
   }
 
   /** True when the base is gone, and nothing here tells what was in it: the tree is what was changed. */
-  async #loadBase({ content, changes }: PutIntent): Promise<boolean> {
+  async #loadBase(intent: PutIntent): Promise<boolean> {
+    const { content, changes } = intent
     const { folder } = this
+    await this.#takeBase(intent)
     try {
       await folder.load(content.from === 'bag' ? content.bagId : changes?.base)
       return false
@@ -183,6 +188,22 @@ export class OpenFolder {
       this.#salvage.noteUnknown()
       return true
     }
+  }
+
+  /**
+   * No service has the base of a folder that came back from the trash, and the cache may lose it: until the folder is
+   * stored, the outbox has it for the cache.
+   */
+  async #takeBase({ id, content, changes, restores }: PutIntent): Promise<void> {
+    if (content.from === 'staged' && changes === undefined) {
+      throw new DriveError('busy', 'The folder is being stored right now.')
+    }
+    const { cache, outbox } = this.#deps
+    if (restores === undefined || changes?.base !== restores || cache.isComplete(restores)) return
+    const fresh = `${outbox.basePath(id)}.fresh`
+    await rm(fresh, { force: true })
+    if (!(await linkOrCopy(outbox.basePath(id), fresh))) return
+    await cache.adopt(restores, fresh, (await stat(fresh)).size)
   }
 
   #waitingOf(node: FileNode): PutIntent | undefined {

@@ -22,7 +22,7 @@ interface PutsDeps {
 /** What a put has beside its name and what it takes the place of. */
 export type NewContent = Pick<
   PutIntent,
-  'description' | 'content' | 'isFolder' | 'changes' | 'special' | keyof KeptAttributes
+  'description' | 'content' | 'isFolder' | 'changes' | 'restores' | 'special' | keyof KeptAttributes
 > & {
   /** For what stays on this machine: a folder that nothing is in yet, a node. */
   readonly phase?: 'local'

@@ -1,9 +1,11 @@
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { BagId } from '../../domain/ids.ts'
-import type { PutIntent } from '../../intents/intent.ts'
+import type { Logger } from '../../domain/logger.ts'
+import type { Intent, PutIntent } from '../../intents/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import { broughtBack, isOnWayBack, stageRestored } from '../../outbox/restored.ts'
 import type { TrashItem } from '../../trash/item.ts'
 import type { Trash, TrashReport } from '../../trash/trash.ts'
 import type { Space } from '../space/space.ts'
@@ -25,7 +27,10 @@ interface RootTrashDeps {
   readonly rootNodes: RootNodes
   readonly space: Space
   readonly clock: Clock
+  readonly log: Logger
 }
+
+const IN_OUTBOX = 'bagfs outbox shows it, and what it waits for.'
 
 export interface RestoreOptions {
   /** Another name than it had. */
@@ -42,15 +47,31 @@ export class RootTrash {
   constructor(deps: RootTrashDeps, settings: Pick<DriveSettings, 'umask' | 'readOnly'>) {
     this.#deps = deps
     this.#settings = settings
+    for (const intent of deps.outbox.intents()) this.#forgetStored(intent)
+    deps.outbox.onChange((_before, after) => {
+      this.#forgetStored(after)
+    })
   }
 
-  /** The newest first, without what came back as the same bag. */
+  /** The newest first, without what came back as the same bag, or is on its way back. */
   items(): readonly TrashItem[] {
     return this.#deps.trash.items().filter((item) => this.isDeleted(item))
   }
 
   isDeleted({ bagId }: TrashItem): boolean {
-    return !this.#deps.entries.shows(bagId)
+    const { entries, outbox } = this.#deps
+    return !entries.shows(bagId) && !isOnWayBack(outbox.intents(), bagId)
+  }
+
+  /** The service has it again; until then a change of mind leaves it in the trash. */
+  #forgetStored(intent: Intent | undefined): void {
+    const { trash, log } = this.#deps
+    const stored = broughtBack(intent)
+    const item = stored && trash.get(stored.bagId)
+    if (item === undefined || (item.sha256 ?? stored?.sha256) !== stored?.sha256) return
+    trash.remove([item.bagId]).catch((error: unknown) => {
+      log.warn({ bagId: item.bagId, error: String(error) }, 'What came back stays in the trash.')
+    })
   }
 
   report(): TrashReport {
@@ -67,20 +88,27 @@ export class RootTrash {
    * `exists` where the name is taken, and leaves the item in the trash then.
    */
   async restore(bagId: BagId, options: RestoreOptions = {}): Promise<void> {
-    const { trash, committer } = this.#deps
+    const { trash, outbox, committer } = this.#deps
     if (this.#settings.readOnly) throw new DriveError('read-only', 'The drive is read-only.')
     const item = trash.get(bagId)
     if (item === undefined) throw new DriveError('not-found', 'The trash does not have it.')
+    if (isOnWayBack(outbox.intents(), bagId)) {
+      throw new DriveError('exists', `${item.name} is on its way back already.`, {
+        hint: IN_OUTBOX,
+      })
+    }
     const { name = item.name } = options
     const put = await this.#put(item, name, options)
-    // The outbox has the content from here on, whatever becomes of the upload.
-    await trash.remove([bagId])
-    await committer.secure(put.id)
+    try {
+      await committer.secure(put.id)
+    } catch (error) {
+      throw toWaiting(error, name)
+    }
   }
 
   async #put(item: TrashItem, name: string, options: RestoreOptions): Promise<PutIntent> {
     const { trash, outbox, entries, rootNodes, space, names, changes, clock } = this.#deps
-    const { isFolder, length, description, mtimeMs, atimeMs, uid, gid } = item
+    const { isFolder, length } = item
     refuseTrash(name)
     await entries.fresh()
     await rootNodes.learnForChange(name)
@@ -88,15 +116,13 @@ export class RootTrash {
     await space.check(length)
     const draft = outbox.createDraft()
     try {
-      const sha256 = await trash.files.copyTo(item, draft.path)
+      const restored = await stageRestored({ outbox, files: trash.files }, item, draft.id)
       return await names.run('names', async () => {
         await this.#checkPlace(name, isFolder, options)
         const what = {
-          ...{ description, mtimeMs, atimeMs, uid, gid },
+          ...restored,
           ctimeMs: clock.now(),
           mode: item.mode ?? usualMode(isFolder, this.#settings),
-          content: { from: 'staged', length, sha256 } as const,
-          ...(isFolder ? { isFolder } : {}),
         }
         return changes.putNew(name, what, draft.id)
       })
@@ -118,4 +144,11 @@ export class RootTrash {
       hint: `Give it another name with --as NAME${orReplace}.`,
     })
   }
+}
+
+/** The outbox has it whatever becomes of the upload. */
+function toWaiting(error: unknown, name: string): unknown {
+  if (!isDriveError(error)) return error
+  const words = `${name} is back, and waits in the outbox to be stored: ${error.message}`
+  return new DriveError(error.code, words, { ...error.facts, cause: error, hint: IN_OUTBOX })
 }

@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
@@ -128,6 +130,93 @@ describe('a folder', () => {
     expect(await user.tree()).toEqual(now)
     const other = await account.open({}, 'elsewhere')
     expect(await other.tree()).toEqual(now)
+  })
+})
+
+const UPLOAD = { method: 'POST', path: /upload/ }
+
+/** A folder of two files that was deleted and comes back, while the service takes no upload. */
+async function restoredUnsent(writeBack: boolean) {
+  const account = await AccountInProcess.start()
+  const user = await account.open({ writeBack })
+  await user.makeDirectory('folder')
+  await user.write('folder/one', 'first')
+  await user.write('folder/two', 'second')
+  await user.drain()
+  await user.remove('folder')
+  await user.drain()
+  const deleted = user.drive.trash.items().find(({ length }) => length > 200)
+  if (deleted === undefined) throw new Error('No version of the folder has both.')
+  account.service.proxy.add({
+    match: UPLOAD,
+    fault: { answer: { status: 503, body: '{"detail":"busy"}' } },
+  })
+  const restoring = user.drive.trash.restore(deleted.bagId)
+  if (writeBack) await restoring
+  else await expect(restoring).rejects.toThrow('waits in the outbox')
+  return { account, user, deleted }
+}
+
+describe.each([
+  { writeBack: false, how: 'in the same drive' },
+  { writeBack: true, how: 'in the same drive' },
+  { writeBack: true, how: 'killed' },
+  { writeBack: true, how: 'killed, with the cache gone' },
+])('a folder that came back and is not stored yet (write back: $writeBack, $how)', (given) => {
+  const begin = async () => {
+    const { account, user, deleted } = await restoredUnsent(given.writeBack)
+    if (given.how === 'in the same drive') return { account, user, deleted }
+    await user.drop()
+    if (given.how !== 'killed') rmSync(join(account.dir, 'state', 'cache'), { recursive: true })
+    return { account, user: await account.open({ writeBack: true }), deleted }
+  }
+  const BOTH = { 'folder/one': 'first', 'folder/two': 'second' }
+
+  it('shows what is in it, and is stored as it was', async () => {
+    const { account, user } = await begin()
+    expect(await user.tree()).toEqual(BOTH)
+    await expect(user.drive.removeDirectory(ROOT, 'folder')).rejects.toMatchObject({
+      code: 'not-empty',
+    })
+    account.service.proxy.clear()
+    await user.drain()
+    expect(await user.tree()).toEqual(BOTH)
+    expect(await (await account.open({}, 'elsewhere')).tree()).toEqual(BOTH)
+  })
+
+  it('takes changes, and loses none of them', async () => {
+    const { account, user } = await begin()
+    await user.write('folder/new', 'written')
+    await user.write('folder/one', 'changed')
+    await user.rename('folder', 'renamed')
+    const after = { 'renamed/new': 'written', 'renamed/one': 'changed', 'renamed/two': 'second' }
+    expect(await user.tree()).toEqual(after)
+    account.service.proxy.clear()
+    await user.drain()
+    expect(await user.tree()).toEqual(after)
+    expect(await (await account.open({}, 'elsewhere')).tree()).toEqual(after)
+  })
+
+  it('is in the trash again when it is removed, and no more once it is stored', async () => {
+    const { account, user, deleted } = await begin()
+    const isKept = () => user.drive.trash.items().some(({ bagId }) => bagId === deleted.bagId)
+    expect(isKept()).toBe(false)
+    await expect(user.drive.trash.restore(deleted.bagId, { name: 'twice' })).rejects.toThrow(
+      'is on its way back',
+    )
+    // Not while it is just being sent once more.
+    const isRemoved = () =>
+      user.remove('folder').then(
+        () => true,
+        () => false,
+      )
+    await expect.poll(isRemoved).toBe(true)
+    expect(isKept()).toBe(true)
+    account.service.proxy.clear()
+    await user.drive.trash.restore(deleted.bagId)
+    await user.drain()
+    expect(await user.tree()).toEqual(BOTH)
+    expect(isKept()).toBe(false)
   })
 })
 
