@@ -9,13 +9,17 @@ import { bagsToDelete, isAnswered, isDone } from '../intents/rules.ts'
 export function stateOfIntent(intent: Intent, percent: number | undefined): string {
   if (intent.phase === 'confirmed') return stateOfConfirmed(intent)
   if (intent.phase === 'local') return 'local only'
-  if (intent.phase === 'held') {
-    if (intent.kind === 'delete') return 'waiting'
-    return isCollecting(intent) ? 'waits for the folder to rest' : 'held: a step of a save'
-  }
+  if (intent.phase === 'held') return stateOfHeld(intent)
   if (percent !== undefined) return `uploading ${percent} %`
   if (isAnswered(intent)) return stateOfAnswered(intent)
   return intent.failure === undefined ? 'waiting' : describeFailed(intent.failure)
+}
+
+/** What is held can fail, too: when it was to be sent before its time. */
+function stateOfHeld(intent: Intent): string {
+  if (intent.failure !== undefined) return describeFailed(intent.failure)
+  if (intent.kind === 'delete') return 'waiting'
+  return isCollecting(intent) ? 'waits for the folder to rest' : 'held: a step of a save'
 }
 
 function isCollecting(intent: Intent): boolean {

@@ -25,6 +25,11 @@ describe('the state of a change in plain words', () => {
     [put(1, 'a', { bagId: bag(1) }), undefined, 'sent; not seen at the service yet'],
     [put(1, 'a', { phase: 'local' }), undefined, 'local only'],
     [put(1, 'a', { phase: 'held' }), undefined, 'held: a step of a save'],
+    [
+      put(1, 'a', { phase: 'held', failure }),
+      undefined,
+      'failed: No such files here (waits for you)',
+    ],
     [put(1, 'a', { phase: 'confirmed' }), undefined, 'stored'],
     [
       put(1, 'a', { phase: 'confirmed', replaces: [bag(2)] }),
