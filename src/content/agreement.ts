@@ -12,13 +12,18 @@ export class Agreement {
     return this.#isHeld
   }
 
+  /** True once two answers had different ETags: they may be of different content, and an ETag tells no more which. */
+  get etagsDiffer(): boolean {
+    return this.#etagsDiffer
+  }
+
   /** What the head of an answer contradicts in words; undefined when it goes with what is in the file. */
   contradictionOf(head: Download, { total, etag, ranges }: BagFile): string | undefined {
     if (differ(total, head.totalLength)) {
       return `it was ${String(total)} bytes long and is ${String(head.totalLength)}`
     }
     if (!this.#etagsDiffer && differ(strong(etag), strong(head.etag))) {
-      // Once. A service whose ETags change with every answer says nothing by them.
+      // Once. A service whose ETags change with every answer says nothing by them: from now on bytes are compared.
       this.#etagsDiffer = true
       return `its ETag was ${String(etag)} and is ${String(head.etag)}`
     }

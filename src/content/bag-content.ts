@@ -132,6 +132,11 @@ export class BagContent {
     return this.#belief.doubted !== undefined
   }
 
+  /** True when answers may be of different content although each is whole: they are to overlap. */
+  get isToOverlap(): boolean {
+    return this.#agreement.etagsDiffer
+  }
+
   #isWithheld(takesDoubts: boolean): boolean {
     return (this.#agreement.isHeld && !this.#isComplete) || (this.isInDoubt && !takesDoubts)
   }

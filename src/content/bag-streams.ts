@@ -145,9 +145,9 @@ export class BagStreams {
 
   /** Has as many streams as are wanted for what is read in a row: each brings a block, and the next begins where all end. */
   #goBeside(): void {
-    const { count, support } = this.#dependencies
+    const { count, support, content } = this.#dependencies
     const live = this.#live()
-    const wanted = support.canResume ? count.wanted : 1
+    const wanted = support.canResume && !content.isToOverlap ? count.wanted : 1
     if (live.length > wanted) this.#stopFarthest(live)
     if (live.length === 0 || live.length >= wanted) return
     const from = this.#nextBlock(live)

@@ -22,6 +22,9 @@ export interface LandingDependencies extends StreamDependencies {
   readonly took: (bytes: number) => void
 }
 
+/** Answers that may be of different content have so many bytes in common, at least, where one goes on from another. */
+const OVERLAP_BYTES = 16 * 1024
+
 /**
  * Takes what one stream brings into a bag's content: its bytes are bounded by the room there is, written into the
  * file, and compared where they are here already. It ends at the end of the content, at `limit`, at `end`, or where it meets
@@ -46,6 +49,8 @@ export class Landing {
   #gained = 0
   /** What is here up to this position came with an answer that is not believed yet. */
   #compareTo = 0
+  /** Bytes that were here already and came again, since it last took new ones. */
+  #compared = 0
   /** Where the body ends that is coming, when that is not the end of the content. */
   #bodyEnd = Infinity
 
@@ -116,9 +121,11 @@ export class Landing {
   /** Where a request begins that is to go on from `position`: what is in doubt has to come again. */
   #startFor(position: number): number {
     const { ranges, total } = this.#file
-    if (total !== undefined || !ranges.contains(position - 1, position)) return position
+    const isInDoubt = total === undefined
+    if (!isInDoubt && !this.#dependencies.content.isToOverlap) return position
+    if (!ranges.contains(position - 1, position)) return position
     this.#compareTo = position
-    return Math.max(0, position - COMPARED_BYTES)
+    return Math.max(0, position - (isInDoubt ? COMPARED_BYTES : OVERLAP_BYTES))
   }
 
   /** Looks at an answer's head; throws when it belongs to other content than what is here. */
@@ -183,11 +190,18 @@ export class Landing {
     const { position } = this
     if (!this.#dependencies.support.canResume || position < this.#compareTo) return false
     // The end of the body is next, and leaves the connection fit for another request.
-    if (position === this.#file.total) return false
+    if (position === this.#file.total || this.#isToCompare()) return false
     return (
       position >= Math.min(this.limit, this.end) ||
       this.#file.ranges.contains(position, position + 1)
     )
+  }
+
+  /** It has met what another answer brought, which may be of other content. */
+  #isToCompare(): boolean {
+    const { position } = this
+    if (!this.#dependencies.content.isToOverlap || this.#compared >= OVERLAP_BYTES) return false
+    return this.#file.ranges.contains(position, position + 1)
   }
 
   /** Takes bytes from the position on. Resolves false when it was stopped meanwhile, and they are not taken. */
@@ -216,6 +230,7 @@ export class Landing {
     space.adjust(gained - length)
     if (gained < length) return false
     this.#gained += gained
+    this.#compared = 0
     return true
   }
 
@@ -266,6 +281,7 @@ export class Landing {
     for (;;) {
       try {
         this.#gained += await this.#file.write(chunks, position)
+        this.#compared = 0
         return
       } catch (error) {
         if (!isDriveError(error, 'local-disk-full') || this.stopped) throw error
@@ -278,6 +294,7 @@ export class Landing {
   #compare(bytes: Uint8Array, position: number): void {
     const here = Buffer.allocUnsafe(bytes.length)
     this.#file.readNow(here, position, bytes.length)
+    this.#compared += bytes.length
     if (here.equals(bytes)) return
     const why = `the bytes at ${position} differ from those that came before`
     throw this.#dependencies.content.distrust(why)

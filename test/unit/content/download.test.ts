@@ -92,6 +92,36 @@ describe('a cut download', () => {
     expect((await readSome(cache.open(B), 0, 300_000)).equals(content)).toBe(true)
   })
 
+  it('is never put together of two that the service has under one id and tells apart', async () => {
+    const { cache, service } = await setUp({ etag: '"one"' })
+    const one = noiseOf(300_000, 1)
+    const other = { etag: '"two"', content: noiseOf(300_000, 2) }
+    service.contents.set(A, one)
+    const inTurns = [{}, other, {}, other, {}, other, {}, other, {}, other]
+    service.faults.push(...inTurns.map((fault) => ({ cutAfter: 100_000, ...fault })))
+    const reader = cache.open(A)
+    await expect(readSome(reader, 0, 300_000).then(lengthOf)).rejects.toMatchObject({
+      code: 'corrupt',
+    })
+    service.faults.length = 0
+    expect((await readSome(cache.open(A), 0, 300_000)).equals(one)).toBe(true)
+  })
+
+  it('is not put together of two where one meets what came of the other before', async () => {
+    const { cache, service } = await setUp({ etag: '"one"' })
+    const one = noiseOf(20 * MIB, 1)
+    const other = { etag: '"two"', content: noiseOf(20 * MIB, 2) }
+    service.contents.set(A, one)
+    service.faults.push({ cutAfter: 1000 }, other)
+    const reader = cache.open(A)
+    expect((await readSome(reader, 0, 2000)).equals(one.subarray(0, 2000))).toBe(true)
+    service.faults.push(other)
+    const seen = await readSome(reader, 10 * MIB, 1000)
+    expect(seen.equals(other.content.subarray(10 * MIB, 10 * MIB + 1000))).toBe(true)
+    await expect(readAll(reader).then(lengthOf)).rejects.toMatchObject({ code: 'corrupt' })
+    expect((await readAll(cache.open(A))).equals(one)).toBe(true)
+  })
+
   it('gives up on a service whose lengths never agree', async () => {
     const { cache, service } = await setUp()
     const content = noiseOf(300_000)

@@ -101,6 +101,17 @@ describe('a bag that is read from its beginning to its end', () => {
     expect(sentBy(setup)).toBeLessThan(CONTENT.length + 4 * MIB)
   })
 
+  it('comes by one once ETags tell of different content', async () => {
+    const setup = await given({ streams: 4 })
+    over(setup, perConnection)
+    const { faults } = setup.service
+    const [first, second] = faults
+    faults.splice(0, 2, { ...first, etag: '"one"' }, { ...second, etag: '"two"' })
+    await readWhole(setup)
+    // It was told by one that was asked for beside the first.
+    expect(endsOf(setup)).toHaveLength(1)
+  })
+
   it('comes whole when each body is cut after a megabyte', async () => {
     const setup = await given({ streams: 4 })
     for (let i = 0; i < 60; i += 1) setup.service.faults.push({ cutAfter: MIB })
