@@ -1,6 +1,6 @@
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
 import { DriveError } from '../domain/errors.ts'
-import type { HandleId, NodeId } from '../domain/ids.ts'
+import type { HandleId, IntentId, NodeId } from '../domain/ids.ts'
 import type { WholeFile } from '../domain/whole-file.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { Beginnings } from './beginnings.ts'
@@ -14,6 +14,7 @@ import type { PinReport } from './pins.ts'
 import type { Nodes } from './tree/nodes.ts'
 import type { DriveSettings } from './settings.ts'
 import { syncNow } from './sync.ts'
+import { discardIntents } from '../outbox/discard.ts'
 import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
 import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
 import type { OnDisk, WriteOptions } from './tree/open-file.ts'
@@ -421,6 +422,13 @@ export class Drive {
     await unclosed.promiseClosed()
     await syncNow({ ...this.#deps, ...this.#parts }, name)
     return unclosed.pathsBeingWritten(name)
+  }
+
+  /** Forgets changes because a person says so. Rejects as `discardIntents`. */
+  async discard(ids: readonly IntentId[]): Promise<void> {
+    const { uploader, openFolders } = this.#parts
+    const forgotten = await discardIntents(this.#deps.outbox, ids, (id) => uploader.isRunning(id))
+    openFolders.forgetChanges(forgotten)
   }
 
   /** What programs write goes to the outbox as it is now, for leaving: they cannot close it any more. */

@@ -18,7 +18,6 @@ import type { BagId } from '../domain/ids.ts'
 import type { Contents } from '../drive/root/contents.ts'
 import type { Drive } from '../drive/drive.ts'
 import type { Source } from '../drive/tree/source.ts'
-import { discardIntents } from '../outbox/discard.ts'
 import { chooseItems, listItems, type OutboxItem } from '../outbox/items.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { Outbox } from '../outbox/outbox.ts'
@@ -30,7 +29,7 @@ import { chooseItem } from '../trash/item-names.ts'
 export interface DriveActionsDeps {
   readonly drive: Pick<
     Drive,
-    'explain' | 'pin' | 'pins' | 'refresh' | 'space' | 'sync' | 'trash' | 'warmUp'
+    'discard' | 'explain' | 'pin' | 'pins' | 'refresh' | 'space' | 'sync' | 'trash' | 'warmUp'
   >
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -123,10 +122,8 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
   }
 
   async discard(wanted: readonly string[]): Promise<readonly OutboxItem[]> {
-    const { outbox, uploader } = this.#deps
     const chosen = chooseItems(this.#items(), wanted)
-    const ids = chosen.map(({ id }) => id)
-    await discardIntents(outbox, ids, (id) => uploader.isRunning(id))
+    await this.#deps.drive.discard(chosen.map(({ id }) => id))
     return chosen
   }
 

@@ -274,7 +274,6 @@ export class Uploader {
   /** True while draining is worth the wait. */
   #hasWork(): boolean {
     if (this.#jobs.size > 0) return true
-    const isStuck = (id: IntentId): boolean => this.#failedInDrain?.has(id) === true
     return this.#deps.outbox
       .intents()
       .some(
@@ -282,9 +281,18 @@ export class Uploader {
           (isToSend(intent) || (isDone(intent) && !this.#isOver(intent))) &&
           !isForUser(intent) &&
           !isSuperseded(this.#deps.outbox, intent.id) &&
-          !isStuck(intent.id) &&
-          !this.#blockersOf(intent).some(isStuck),
+          !this.#isStuck(intent),
       )
+  }
+
+  /** True when it failed while the drive is emptied, or waits for what did, however many are in between. */
+  #isStuck(intent: Intent, looked = new Set<IntentId>()): boolean {
+    if (this.#failedInDrain?.has(intent.id) === true) return true
+    looked.add(intent.id)
+    return this.#blockersOf(intent).some((id) => {
+      const blocker = looked.has(id) ? undefined : this.#deps.outbox.get(id)
+      return blocker !== undefined && this.#isStuck(blocker, looked)
+    })
   }
 
   /** Aborts what runs; the intents stay. */

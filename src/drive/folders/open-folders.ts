@@ -291,6 +291,19 @@ export class OpenFolders {
     }
   }
 
+  /** Changes were discarded: what is left of their folders is made anew from what is stored. Open files are read to their end. */
+  forgetChanges(ids: readonly IntentId[]): void {
+    for (const id of ids) {
+      const open = this.changedBy(id)
+      if (open === undefined) continue
+      const { node } = open.folder
+      open.folder.setOpenFilesAside()
+      this.#close(open)
+      this.#open.delete(node.id)
+      if (node.name !== undefined) this.#deps.news.names([node.name])
+    }
+  }
+
   /** A folder was removed from the root. */
   detach(node: FileNode): void {
     const open = this.#open.get(node.id)

@@ -11,3 +11,14 @@ it('leaving tries once more what was being tried already', async () => {
   await tried
   expect(await shop.service.contents()).toEqual({ a: 'content' })
 })
+
+it('leaving ends also when a change waits for a delete, and that for an upload which fails', async () => {
+  const shop = await openWorkshop({ retryBaseMs: 3_600_000, retryMaxMs: 3_600_000 })
+  const stored = await shop.given('a', 'before')
+  shop.service.proxy.add({ match: { method: 'POST' }, fault: { answer: { status: 503 } } })
+  const place = await shop.put('place', 'before')
+  const moved = await shop.delete('a', [stored], { after: [{ id: place }] })
+  const anew = await shop.put('a', 'new')
+  const left = await shop.uploader.drain(new AbortController().signal)
+  expect(left.map(({ id }) => id)).toEqual([place, moved, anew])
+})
