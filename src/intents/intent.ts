@@ -88,6 +88,8 @@ interface IntentBase {
   readonly deleted?: readonly BagTime[]
   /** Before this is stored, no bag of `replaces` is deleted. */
   readonly after?: readonly MovedTo[]
+  /** True when what it deletes goes to the trash although it moved: it was removed or changed at its new place before that was stored. */
+  readonly isToKeep?: boolean
   /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure

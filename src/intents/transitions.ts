@@ -276,6 +276,11 @@ export function movedAway<Kind extends Intent>(intent: Kind, to: MovedTo): Kind 
   return { ...intent, ...withAfter(intent, [to]) }
 }
 
+/** What moved away is no longer at its new place as it was, and may be stored nowhere else. */
+export function toKeep<Kind extends Intent>(intent: Kind): Kind {
+  return { ...intent, isToKeep: true }
+}
+
 /** What moved away is stored at its new place. */
 export function movesStored<Kind extends Intent>(intent: Kind, stored: readonly MovedTo[]): Kind {
   const after = intent.after?.filter((each) => !stored.includes(each)) ?? []

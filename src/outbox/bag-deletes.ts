@@ -141,6 +141,7 @@ export class BagDeletes {
 
   /** True for a file that is in a folder now; of a folder, other things may have been deleted. */
   #goesOnElsewhere(bagId: BagId, deleter: Intent): boolean {
+    if (this.#deps.outbox.get(deleter.id)?.isToKeep === true) return false
     return isMovedAway(deleter) && this.#deps.facts.get(bagId)?.kind !== 'folder'
   }
 

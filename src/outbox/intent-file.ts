@@ -26,6 +26,7 @@ const base = {
   supersedes: z.array(intentId),
   uploaded: optional(z.array(bagTime)),
   after: optional(z.array(z.object({ id: intentId, operations: optional(z.number()) }))),
+  isToKeep: optional(z.boolean()),
   deleted: optional(z.array(bagTime)),
   answeredAtMs: optional(z.number()),
   confirmedAtMs: optional(z.number()),

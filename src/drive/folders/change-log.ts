@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { MovedTo, PutIntent } from '../../intents/intent.ts'
+import type { Intent, MovedTo, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
-import { collecting, movedAway, ofPut, publish } from '../../intents/transitions.ts'
+import { collecting, movedAway, ofPut, publish, toKeep } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Jobs } from '../../outbox/jobs.ts'
 import { writeFileAtomic } from '../../disk/atomic-file.ts'
@@ -16,6 +16,7 @@ import type { FileNode } from '../tree/nodes.ts'
 import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
 import { leftToExchange } from './exchanging.ts'
 import { findLost } from './lost-content.ts'
+import { MovedIn } from './moved-in.ts'
 import { layOver, readClosed } from './undo.ts'
 
 export interface ChangeLogDeps {
@@ -57,6 +58,7 @@ export class ChangeLog {
   #id: IntentId | undefined
   #journal: Journal | undefined
   #nextFile = 1
+  readonly #movedIn = new MovedIn()
   /** Staged files to remove at the next sync. */
   readonly #dropped: string[] = []
   #cancelTimer: (() => void) | undefined
@@ -115,7 +117,9 @@ export class ChangeLog {
     // Later changes are counted on from what the zip has.
     while (this.#journal.count < packed) this.#journal.append(NO_CHANGE)
     this.#tree.noteChanges(true)
-    return [...operations, ...left].slice(start)
+    const unstored = [...operations, ...left].slice(start)
+    this.#follow(unstored)
+    return unstored
   }
 
   /** What a damaged line hides is kept for the user: the rest of the journal, and content only it may name. */
@@ -214,14 +218,28 @@ export class ChangeLog {
 
   /** Writes a change down and lets the folder rest anew. */
   append(operation: Operation): void {
-    this.repeat(operation)
-    this.touch()
+    this.appendAll([operation])
   }
 
   /** As `append`, of several that belong together. */
   appendAll(operations: readonly Operation[]): void {
     this.repeat(...operations)
+    this.#follow(operations)
     this.touch()
+  }
+
+  /** Of what is not there any more as it moved in, the bag that it came from goes to the trash. */
+  #follow(operations: readonly Operation[]): void {
+    const isLost = operations.map((each) => this.#movedIn.follow(each)).includes(true)
+    if (!isLost) return
+    const { outbox, log } = this.#deps
+    const isOrigin = ({ after = [], isToKeep }: Intent): boolean =>
+      isToKeep !== true && after.some(({ id }) => id === this.#id)
+    for (const { id } of outbox.intents().filter(isOrigin)) {
+      outbox.update(id, toKeep, { durable: true }).catch((error: unknown) => {
+        log.warn({ intent: id, error: String(error) }, 'What moved and is gone is in no trash.')
+      })
+    }
   }
 
   /** Writes down once more what is no change. */
@@ -395,6 +413,7 @@ export class ChangeLog {
     this.#dropped.length = 0
     const journal = this.#path('journal.jsonl')
     this.close()
+    this.#movedIn.clear()
     this.#id = undefined
     this.#tree.noteChanges(false)
     // That they are stored is on the platter before they go.

@@ -133,6 +133,76 @@ describe('a folder', () => {
   })
 })
 
+describe.each([false, true])(
+  'a stored file that moves into a folder (write back: %s)',
+  (writeBack) => {
+    const BAG = 'precious'
+    it.each<[string, (user: DriveInProcess) => Promise<void>]>([
+      ['removed there', (user) => user.remove('folder/file')],
+      ['replaced there', (user) => user.write('folder/file', 'other')],
+      [
+        'replaced there by a rename',
+        async (user) => {
+          await user.write('folder/new', 'other')
+          await user.rename('folder/new', 'folder/file')
+        },
+      ],
+      [
+        'removed under another name',
+        async (user) => {
+          await user.rename('folder/file', 'folder/renamed')
+          await user.remove('folder/renamed')
+        },
+      ],
+      ['removed with the folder', (user) => user.remove('folder')],
+    ])('is in the trash when it is %s before that is stored', async (_how, change) => {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
+      await user.write('file', BAG)
+      await user.drain()
+      await user.makeDirectory('folder')
+      await user.write('folder/own', 'own')
+      await user.rename('file', 'folder/file')
+      await change(user)
+      await user.drain()
+      expect(kept(user)).toEqual([`file deleted ${BAG.length}`])
+      await restore(user, 'file')
+      expect(await user.read('file')).toBe(BAG)
+    })
+
+    it('is in the trash when it is removed there after a kill', async () => {
+      const account = await AccountInProcess.start()
+      const rests = { writeBack, settings: { folderRestMs: 60_000 } }
+      const killed = await account.open(rests)
+      await killed.write('file', BAG)
+      await killed.drain()
+      await killed.makeDirectory('folder')
+      await killed.write('folder/own', 'own')
+      await killed.rename('file', 'folder/file')
+      await killed.drop()
+      const user = await account.open(rests)
+      await user.remove('folder/file')
+      await user.drain()
+      expect(kept(user)).toEqual([`file deleted ${BAG.length}`])
+    })
+
+    it('is in no trash when it is still there', async () => {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
+      for (const name of ['one', 'two']) await user.write(name, name)
+      await user.drain()
+      await user.makeDirectory('folder')
+      for (const name of ['one', 'two']) await user.rename(name, `folder/${name}`)
+      await user.write('folder/own', 'own')
+      await user.remove('folder/own')
+      await user.rename('folder/one', 'folder/renamed')
+      await user.drain()
+      expect(kept(user)).toEqual([])
+      expect(await user.tree()).toEqual({ 'folder/renamed': 'one', 'folder/two': 'two' })
+    })
+  },
+)
+
 const UPLOAD = { method: 'POST', path: /upload/ }
 
 /** A folder of two files that was deleted and comes back, while the service takes no upload. */
