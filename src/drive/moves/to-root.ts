@@ -102,7 +102,10 @@ export class MovesToRoot {
       }),
     )
     const node = entries.resolve(newName)
-    if (node !== undefined) (await openFolders.folderOf(node)).changes.touch()
+    if (node === undefined) return
+    const { folder, changes } = await openFolders.folderOf(node)
+    folder.keepLocalParts()
+    changes.touch()
   }
 
   async #remove(source: ItemSource, placed: MovedTo): Promise<void> {

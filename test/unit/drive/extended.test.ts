@@ -72,6 +72,19 @@ describe('an extended attribute of a program', () => {
     expect(await again.drive.extended.get(await again.node('folder/in'), 'user.tag')).toEqual(VALUE)
   })
 
+  it('goes along with a directory that moves to the root', async () => {
+    const { account, machine } = await begin()
+    await store(machine)
+    await machine.drive.extended.set(await machine.node('folder/d/file'), 'user.tag', VALUE)
+    await machine.rename('folder/d', 'moved')
+    await store(machine)
+    await machine.drop()
+    const again = await account.open()
+    expect(await again.drive.extended.get(await again.node('moved/file'), 'user.tag')).toEqual(
+      VALUE,
+    )
+  })
+
   it('is made, replaced and removed as asked, and others are refused', async () => {
     const { machine } = await begin()
     for (const path of PATHS) {
