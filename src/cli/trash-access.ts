@@ -10,7 +10,7 @@ import { indexListing } from '../namespace/listing-index.ts'
 import { buildTree } from '../namespace/tree.ts'
 import { Outbox } from '../outbox/outbox.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
-import { isOnWayBack, stageRestored } from '../outbox/restored.ts'
+import { onWayBack, stageRestored } from '../outbox/restored.ts'
 import { ListingStore } from '../state/listing-store.ts'
 import { acquireLock } from '../state/lock.ts'
 import type { TrashItem } from '../trash/item.ts'
@@ -74,7 +74,8 @@ async function notOnWayBack(
   stateDir: string,
 ): Promise<readonly TrashItem[]> {
   const { intents } = await readOutbox(join(stateDir, 'outbox'))
-  return items.filter(({ bagId }) => !isOnWayBack(intents, bagId))
+  const back = onWayBack(intents)
+  return items.filter(({ bagId }) => !back.has(bagId))
 }
 
 /** How long things are kept is a mount's business: nothing goes by being looked at. */

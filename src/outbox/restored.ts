@@ -37,13 +37,14 @@ export async function stageRestored(
   }
 }
 
-/** True while an item of the trash is on its way back: the outbox has it, and the service does not. */
-export function isOnWayBack(intents: Iterable<Intent>, bagId: BagId): boolean {
+/** What is on its way back from the trash: the outbox has it, and the service does not. */
+export function onWayBack(intents: Iterable<Intent>): ReadonlySet<BagId> {
+  const bags = new Set<BagId>()
   for (const intent of intents) {
-    if (intent.kind === 'put' && intent.restores === bagId && intent.phase !== 'confirmed')
-      return true
+    if (intent.kind !== 'put' || intent.phase === 'confirmed') continue
+    if (intent.restores !== undefined) bags.add(intent.restores)
   }
-  return false
+  return bags
 }
 
 /** The bag of the trash whose content the service has again by this intent, as far as that tells. */

@@ -5,7 +5,7 @@ import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import { broughtBack, isOnWayBack, stageRestored } from '../../outbox/restored.ts'
+import { broughtBack, onWayBack, stageRestored } from '../../outbox/restored.ts'
 import type { TrashItem } from '../../trash/item.ts'
 import type { Trash, TrashReport } from '../../trash/trash.ts'
 import type { Space } from '../space/space.ts'
@@ -55,12 +55,17 @@ export class RootTrash {
 
   /** The newest first, without what came back as the same bag, or is on its way back. */
   items(): readonly TrashItem[] {
-    return this.#deps.trash.items().filter((item) => this.isDeleted(item))
+    const { trash, entries } = this.#deps
+    const back = this.#onWayBack
+    return trash.items().filter(({ bagId }) => !entries.shows(bagId) && !back.has(bagId))
   }
 
   isDeleted({ bagId }: TrashItem): boolean {
-    const { entries, outbox } = this.#deps
-    return !entries.shows(bagId) && !isOnWayBack(outbox.intents(), bagId)
+    return !this.#deps.entries.shows(bagId) && !this.#onWayBack.has(bagId)
+  }
+
+  get #onWayBack(): ReadonlySet<BagId> {
+    return onWayBack(this.#deps.outbox.intents())
   }
 
   /** The service has it again; until then a change of mind leaves it in the trash. */
@@ -88,11 +93,11 @@ export class RootTrash {
    * `exists` where the name is taken, and leaves the item in the trash then.
    */
   async restore(bagId: BagId, options: RestoreOptions = {}): Promise<void> {
-    const { trash, outbox, committer } = this.#deps
+    const { trash, committer } = this.#deps
     if (this.#settings.readOnly) throw new DriveError('read-only', 'The drive is read-only.')
     const item = trash.get(bagId)
     if (item === undefined) throw new DriveError('not-found', 'The trash does not have it.')
-    if (isOnWayBack(outbox.intents(), bagId)) {
+    if (this.#onWayBack.has(bagId)) {
       throw new DriveError('exists', `${item.name} is on its way back already.`, {
         hint: IN_OUTBOX,
       })

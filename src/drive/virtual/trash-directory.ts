@@ -9,7 +9,7 @@ import type { VirtualContent, VirtualDirectory, VirtualFile } from './virtual-en
 
 export interface TrashDirectoryDeps {
   readonly trash: Trash
-  readonly rootTrash: Pick<RootTrash, 'isDeleted'>
+  readonly rootTrash: Pick<RootTrash, 'items' | 'isDeleted'>
 }
 
 interface ShownItem {
@@ -35,7 +35,8 @@ export class TrashDirectory implements VirtualDirectory {
 
   names(): readonly string[] {
     const { rootTrash } = this.#deps
-    return [...this.#all()].flatMap(([name, { item }]) => (rootTrash.isDeleted(item) ? [name] : []))
+    const deleted = new Set(rootTrash.items().map(({ bagId }) => bagId))
+    return [...this.#all()].flatMap(([name, { item }]) => (deleted.has(item.bagId) ? [name] : []))
   }
 
   find(name: string): VirtualFile | undefined {
