@@ -37,12 +37,13 @@ export async function stageRestored(
   }
 }
 
-/** What is on its way back from the trash: the outbox has it, and the service does not. */
-export function onWayBack(intents: Iterable<Intent>): ReadonlySet<BagId> {
+/** What is on its way back from the trash: the outbox has it, nothing has taken its place, and the service does not have it. */
+export function onWayBack(intents: readonly Intent[]): ReadonlySet<BagId> {
+  const superseded = new Set(intents.flatMap(({ supersedes }) => supersedes))
   const bags = new Set<BagId>()
   for (const intent of intents) {
     if (intent.kind !== 'put' || intent.phase === 'confirmed') continue
-    if (intent.restores !== undefined) bags.add(intent.restores)
+    if (intent.restores !== undefined && !superseded.has(intent.id)) bags.add(intent.restores)
   }
   return bags
 }
