@@ -275,8 +275,11 @@ describe.each([
       'is on its way back',
     )
     // While it is just being sent once more, that it is gone comes with an error of the upload.
-    await user.remove('folder').catch(() => undefined)
-    await expect.poll(() => user.names()).toEqual([])
+    const leftAfterRemoval = async () => {
+      await user.remove('folder').catch(() => undefined)
+      return user.names()
+    }
+    await expect.poll(leftAfterRemoval).toEqual([])
     expect(isKept()).toBe(true)
     account.service.proxy.clear()
     await user.drive.trash.restore(deleted.bagId)
