@@ -1,27 +1,18 @@
 import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
+import { Attempts } from './attempts.ts'
 import { CarryOut } from './carry-out.ts'
+import { Drain } from './drain.ts'
 import { describeFailure, failedForWantOfService, waitBeforeNext } from './failure.ts'
 import type { Job, JobControl, Jobs } from './jobs.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import { TakeOver } from './take-over.ts'
 import { TryTimes } from './try-times.ts'
 import { UploadTurns } from './upload-turns.ts'
-import {
-  blockersOf,
-  dueAtMs,
-  isDone,
-  isForUser,
-  isSuperseded,
-  isTaken,
-  isToSend,
-} from '../intents/rules.ts'
+import { blockersOf, dueAtMs, isDone, isForUser, isSuperseded, isTaken } from '../intents/rules.ts'
 import { failed, publish, withoutFailure } from '../intents/transitions.ts'
 import { describeFailed } from './words.ts'
-
-/** Files that are written while the drive is emptied must not keep it for ever. */
-const DRAIN_ROUNDS = 3
 
 /** A transfer as `status` shows it. */
 export interface UploadProgress {
@@ -41,18 +32,13 @@ export class Uploader {
   readonly #carryOut: CarryOut
   readonly #takeOver: TakeOver
   readonly #jobs: Jobs
+  readonly #attempts: Attempts
+  readonly #drain: Drain
   readonly #tryTimes = new TryTimes()
   readonly #uploadTurns = new UploadTurns()
   /** Puts whose upload may have arrived without us knowing, until they are confirmed or gone. */
   readonly #mayHaveArrived = new Set<IntentId>()
   readonly #publishing = new Set<IntentId>()
-  /**
-   * The calls that wait for the turn of an intent. When the intent gives way to another before
-   * that, the call waits for the other.
-   */
-  readonly #turns = new Set<{ id: IntentId }>()
-  /** While draining: what failed once and is not tried again before that ends. */
-  #failedInDrain: Set<IntentId> | undefined
   #cancelTimer: (() => void) | undefined
   #kicked = false
   #closed = false
@@ -73,8 +59,21 @@ export class Uploader {
       isRunning: (id) => this.#jobs.has(id),
       mayHaveArrived: this.#mayHaveArrived,
       onHandedOver: (from, to) => {
-        for (const turn of this.#turns) if (turn.id === from) turn.id = to
+        this.#attempts.handedOver(from, to)
       },
+    })
+    const parts = {
+      ...deps,
+      blockersOf: (intent: Intent) => this.#blockersOf(intent),
+      isOver: (intent: Intent) => this.#isOver(intent),
+    }
+    this.#attempts = new Attempts({ ...parts, begin: (id) => this.#run(id) })
+    this.#drain = new Drain({
+      ...parts,
+      startReady: () => {
+        this.#startReady()
+      },
+      publish: (id) => this.#publish(id),
     })
     for (const intent of deps.outbox.intents()) {
       // That it was sent may be what a power cut took.
@@ -115,16 +114,9 @@ export class Uploader {
     this.kick()
   }
 
-  /** Resolves when nothing of an intent is under way any more, however it went. */
-  async finished(id: IntentId): Promise<void> {
-    const job = this.#jobs.get(id)
-    if (job === undefined) return
-    const endHurry = this.#deps.outbox.sync.hurry()
-    try {
-      await job.done
-    } finally {
-      endHurry()
-    }
+  /** See `Attempts.finished`. */
+  finished(id: IntentId): Promise<void> {
+    return this.#attempts.finished(id)
   }
 
   isRunning(id: IntentId): boolean {
@@ -166,63 +158,14 @@ export class Uploader {
     }
   }
 
-  /**
-   * One try now, of what blocks the intent first. Resolves when the service has the change; rejects
-   * with the reason when this try failed (later ones go on in the background). Of an intent that
-   * was superseded before it was sent, its successor is tried.
-   */
-  async attempt(id: IntentId): Promise<void> {
-    if (this.#closed) throw new DriveError('interrupted', 'The drive is being closed.')
-    const running = this.#jobs.get(id)
-    if (running !== undefined) {
-      await running.confirmed
-      return
-    }
-    const { outbox } = this.#deps
-    const intent = outbox.get(id)
-    if (intent?.phase === 'confirmed') return
-    // The successor may have what is no more in the outbox, and not be sent.
-    const successor = outbox.successorOf(id)
-    if (successor !== undefined) {
-      if (isToSend(successor)) await this.attempt(successor.id)
-      return
-    }
-    if (intent === undefined) return
-    const isFree = this.#blockersOf(intent).length === 0
-    // At once when nothing blocks it: a drain that begins now must find this try under way.
-    const next = isFree ? id : await this.#afterBlockers(intent)
-    if (next !== id || outbox.successorOf(id) !== undefined) await this.attempt(next)
-    else await this.#run(id).confirmed
+  /** See `Attempts.attempt`. */
+  attempt(id: IntentId): Promise<void> {
+    return this.#attempts.attempt(id)
   }
 
-  /**
-   * One try now of what the service has taken and something is left to do of: what it takes the place of is deleted.
-   * Resolves however that went; rejects only when what blocks it failed.
-   */
-  async attemptRest(id: IntentId): Promise<void> {
-    await this.finished(id)
-    if (this.#closed) throw new DriveError('interrupted', 'The drive is being closed.')
-    const intent = this.#deps.outbox.get(id)
-    if (intent?.phase !== 'confirmed' || this.#isOver(intent)) return
-    await this.#afterBlockers(intent)
-    if (isSuperseded(this.#deps.outbox, id)) return
-    this.#run(id)
-    await this.finished(id)
-  }
-
-  /** Tries what blocks an intent; answers the intent that has its content by then. */
-  async #afterBlockers(intent: Intent): Promise<IntentId> {
-    const turn = { id: intent.id }
-    this.#turns.add(turn)
-    try {
-      for (const blocker of this.#blockersOf(intent)) {
-        await this.attempt(blocker)
-        await this.finished(blocker)
-      }
-      return turn.id
-    } finally {
-      this.#turns.delete(turn)
-    }
+  /** See `Attempts.attemptRest`. */
+  attemptRest(id: IntentId): Promise<void> {
+    return this.#attempts.attemptRest(id)
   }
 
   /** When a failed change is tried again; undefined when it is not, or at once. */
@@ -246,70 +189,21 @@ export class Uploader {
    * more: with what still waits, each with its failure.
    */
   async drain(signal: AbortSignal): Promise<readonly Intent[]> {
-    this.#failedInDrain = new Set()
-    const endHurry = this.#deps.outbox.sync.hurry()
+    this.#tryTimes.clear()
     try {
-      this.#tryTimes.clear()
-      // A folder that changed while it was sent is held again.
-      for (let round = 0; round < DRAIN_ROUNDS; round += 1) {
-        if (round > 0 && this.#held().length === 0) break
-        await Promise.all(this.#held().map((intent) => this.#publish(intent.id)))
-        while (!signal.aborted && this.#hasWork()) {
-          this.#startReady()
-          await this.#nextChange(signal)
-        }
-      }
+      return await this.#drain.run(signal)
     } finally {
-      this.#failedInDrain = undefined
-      endHurry()
       this.kick()
     }
-    return this.#deps.outbox.intents().filter((each) => isToSend(each) || each.phase === 'held')
-  }
-
-  #held(): readonly Intent[] {
-    return this.#deps.outbox.intents().filter(({ phase }) => phase === 'held')
-  }
-
-  /** True while draining is worth the wait. */
-  #hasWork(): boolean {
-    if (this.#jobs.size > 0) return true
-    return this.#deps.outbox
-      .intents()
-      .some(
-        (intent) =>
-          (isToSend(intent) || (isDone(intent) && !this.#isOver(intent))) &&
-          !isForUser(intent) &&
-          !isSuperseded(this.#deps.outbox, intent.id) &&
-          !this.#isStuck(intent),
-      )
-  }
-
-  /** True when it failed while the drive is emptied, or waits for what did, however many are in between. */
-  #isStuck(intent: Intent, looked = new Set<IntentId>()): boolean {
-    if (this.#failedInDrain?.has(intent.id) === true) return true
-    looked.add(intent.id)
-    return this.#blockersOf(intent).some((id) => {
-      const blocker = looked.has(id) ? undefined : this.#deps.outbox.get(id)
-      return blocker !== undefined && this.#isStuck(blocker, looked)
-    })
   }
 
   /** Aborts what runs; the intents stay. */
   async close(): Promise<void> {
     this.#closed = true
+    this.#attempts.close()
     this.#closing.abort()
     this.#cancelTimer?.()
     await this.#jobs.close()
-  }
-
-  async #nextChange(signal: AbortSignal): Promise<void> {
-    const timeout = new AbortController()
-    const pause = this.#deps.clock
-      .sleep(200, AbortSignal.any([signal, timeout.signal]))
-      .catch(() => undefined)
-    await Promise.race([this.#jobs.size > 0 ? this.#jobs.anyEnd() : pause, pause])
-    timeout.abort()
   }
 
   #blockersOf(intent: Intent): readonly IntentId[] {
@@ -330,7 +224,7 @@ export class Uploader {
     let soonest = Infinity
     for (const intent of this.#deps.outbox.intents()) {
       if (this.#jobs.busy >= this.#settings.concurrency) return
-      const nextMs = this.#failedInDrain === undefined ? this.#uploadTurns.next(now) : undefined
+      const nextMs = this.#drain.isRunning ? undefined : this.#uploadTurns.next(now)
       if (nextMs !== undefined) {
         soonest = Math.min(soonest, nextMs)
         break
@@ -358,7 +252,7 @@ export class Uploader {
     const { id, phase } = intent
     if (phase === 'local' || this.#isOver(intent) || isForUser(intent)) return false
     if (this.#jobs.has(id) || this.#publishing.has(id)) return false
-    return !isSuperseded(this.#deps.outbox, id) && this.#failedInDrain?.has(id) !== true
+    return !isSuperseded(this.#deps.outbox, id) && !this.#drain.hasFailed(id)
   }
 
   #wakeAt(soonestMs: number, nowMs: number): void {
@@ -391,7 +285,7 @@ export class Uploader {
     if (running !== undefined) return running
     this.#tryTimes.delete(id)
     return this.#jobs.begin(id, {
-      isOfDrain: this.#failedInDrain !== undefined,
+      isOfDrain: this.#drain.isRunning,
       work: (job) => this.#work(id, job),
       onFailed: (error) => this.#failed(id, error),
     })
@@ -420,9 +314,8 @@ export class Uploader {
   async #failed(id: IntentId, error: unknown): Promise<void> {
     const { outbox, clock, log } = this.#deps
     // Draining owes each change one try of its own: an earlier one may have met a service that is back.
-    const isTriedAtOnce =
-      this.#failedInDrain !== undefined && this.#jobs.get(id)?.isOfDrain === false
-    if (!isTriedAtOnce) this.#failedInDrain?.add(id)
+    const isTriedAtOnce = this.#drain.isRunning && this.#jobs.get(id)?.isOfDrain === false
+    if (!isTriedAtOnce) this.#drain.noteFailed(id)
     const before = outbox.get(id)
     // What was superseded is the successor's business; its own try takes it over.
     if (this.#closed || before === undefined || isSuperseded(this.#deps.outbox, id)) return

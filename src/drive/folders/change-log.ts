@@ -118,6 +118,7 @@ export class ChangeLog {
     while (this.#journal.count < packed) this.#journal.append(NO_CHANGE)
     this.#tree.noteChanges(true)
     const unstored = [...operations, ...left].slice(start)
+    this.#movedIn.clear()
     this.#follow(unstored)
     return unstored
   }
