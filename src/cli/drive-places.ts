@@ -61,14 +61,14 @@ export async function findLiveDrive(path: string): Promise<LiveDrive> {
   return live
 }
 
-/** The drive that is mounted at a path, or the only one; rejects `usage` when that is none. */
-export async function findOneDrive(path: string | undefined): Promise<LiveDrive> {
+/** The drive that is mounted at a path, or the only one; rejects `usage` when that is none, with `hint` when none is mounted. */
+export async function findOneDrive(
+  path: string | undefined,
+  hint = 'Mount one: bagfs mount MOUNTPOINT.',
+): Promise<LiveDrive> {
   if (path !== undefined) return findLiveDrive(path)
   const [first, ...others] = await findLiveDrives()
-  if (first === undefined)
-    throw new DriveError('usage', 'No drive is mounted.', {
-      hint: 'Mount one: bagfs mount MOUNTPOINT.',
-    })
+  if (first === undefined) throw new DriveError('usage', 'No drive is mounted.', { hint })
   if (others.length === 0) return first
   const all = [first, ...others].map(({ mountpoint }) => mountpoint).join(', ')
   throw new DriveError('usage', `Which drive? Several are mounted: ${all}`, {

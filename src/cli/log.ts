@@ -13,6 +13,9 @@ import { mountLogPath } from './mount-log.ts'
 import { readLog } from './read-log.ts'
 
 const LOOK_EVERY_MS = 250
+/** When none is mounted. */
+const OF_ENDED =
+  'The log of a drive that has ended is found by its mountpoint: bagfs log MOUNTPOINT.'
 
 /** Adds `bagfs log`. */
 export function addLog(program: Command, { output, environment }: CommandContext): void {
@@ -25,7 +28,7 @@ export function addLog(program: Command, { output, environment }: CommandContext
     .action(async (given, { follow = false, stateDir }) => {
       const mountpoint =
         given === undefined
-          ? (await findOneDrive(undefined)).mountpoint
+          ? (await findOneDrive(undefined, OF_ENDED)).mountpoint
           : await absoluteMountpoint(given)
       const roots = stateDir === undefined ? await knownStateDirs(environment) : [resolve(stateDir)]
       const path = await findLog(mountpoint, roots)

@@ -1,4 +1,4 @@
-import { open, rm } from 'node:fs/promises'
+import { mkdir, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from '@commander-js/extra-typings'
@@ -18,6 +18,7 @@ import {
 } from './drive-places.ts'
 import { readWords, verbArgument } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
+import { oneByOne } from './one-by-one.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
 import { describeDamaged, describeItem } from '../mount/status-words.ts'
@@ -155,30 +156,14 @@ class OutboxCommand {
 
   /** One that cannot be saved keeps no other from it. */
   async #saveAll(outbox: OutboxAccess, items: readonly WireItem[]): Promise<void> {
-    const failures: DriveError[] = []
-    for (const item of items) {
-      try {
-        await this.#save(outbox, item)
-      } catch (error) {
-        if (!(error instanceof DriveError)) throw error
-        failures.push(error)
-        if (items.length > 1) this.#output.note(`bagfs: not saved: ${item.name}: ${error.message}`)
-      }
-    }
-    const [first] = failures
-    if (first === undefined) return
-    if (items.length === 1) throw first
-    throw new DriveError(first.code, `${failures.length} of ${items.length} were not saved.`, {
-      ...(first.facts.hint === undefined ? {} : { hint: first.facts.hint }),
-    })
+    await oneByOne(this.#output, items, { not: 'saved', task: (item) => this.#save(outbox, item) })
   }
 
   async #save(outbox: OutboxAccess, item: WireItem): Promise<void> {
     const name = encodeName(item.name)
-    const path = join(
-      resolve(this.#flags.to ?? '.'),
-      item.isFolder === true && !name.endsWith('.zip') ? `${name}.zip` : name,
-    )
+    const dir = resolve(this.#flags.to ?? '.')
+    await makeDirectory(dir)
+    const path = join(dir, item.isFolder === true && !name.endsWith('.zip') ? `${name}.zip` : name)
     const content = await outbox.content(item.id)
     const file = await openNew(path)
     try {
@@ -195,6 +180,14 @@ class OutboxCommand {
     task: (outbox: OutboxAccess) => Promise<Result>,
   ): Promise<Result> {
     return withOutbox(place, createStderrLogger(this.#output), task)
+  }
+}
+
+async function makeDirectory(dir: string): Promise<void> {
+  try {
+    await mkdir(dir, { recursive: true })
+  } catch (error) {
+    throw fromFileSystem(error, `Cannot make ${dir}`)
   }
 }
 

@@ -3,6 +3,7 @@ import type { Environment } from '../config/env.ts'
 import { formatSize } from '../config/sizes.ts'
 import type { WireTrashItem } from '../control/protocol.ts'
 import { DriveError } from '../domain/errors.ts'
+import { oneByOne } from './one-by-one.ts'
 import { findItem, nameItems, notInTrash } from '../trash/item-names.ts'
 import { shortIdOf } from '../trash/item.ts'
 import type { CommandContext } from './context.ts'
@@ -115,14 +116,19 @@ class TrashCommand {
       throw new DriveError('usage', '--as names one item.')
     }
     const chosen = wanted.map((each) => findIn(places, each))
-    for (const { place, item } of chosen) {
-      await this.#of(place).restore(item.bagId, {
-        ...(name === undefined ? {} : { name }),
-        replace,
-      })
-      const when = place.kind === 'live' ? 'Restored' : 'To be restored by the next mount'
-      this.#output.note(`${when}: ${name ?? item.name}`)
-    }
+    await oneByOne(
+      this.#output,
+      chosen.map(({ place, item }) => ({ place, item, name: item.name })),
+      {
+        not: 'stored',
+        task: async ({ place, item }) => {
+          const as = name === undefined ? {} : { name }
+          await this.#of(place).restore(item.bagId, { ...as, replace })
+          const when = place.kind === 'live' ? 'Restored' : 'To be restored by the next mount'
+          this.#output.note(`${when}: ${name ?? item.name}`)
+        },
+      },
+    )
   }
 
   async #empty(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {

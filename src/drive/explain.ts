@@ -160,7 +160,7 @@ export class Explainer {
   }
 
   #bytesOfPut(
-    { content, phase, changes, replaces }: PutIntent,
+    { content, phase, changes, replaces, restores }: PutIntent,
     bagId: BagId | undefined,
   ): BytesFacts {
     if (phase === 'local') return { places: ['this-machine'] }
@@ -168,7 +168,9 @@ export class Explainer {
     if (content.from === 'bag') return { ...this.#bytesOfBag(content.bagId), ...hasOlder }
     // What was answered with an id is not proven to be there.
     const base = content.from === 'folder' ? (bagId ?? changes?.base) : undefined
-    return { places: ['outbox'], ...(base === undefined ? hasOlder : { hasOlder: true }) }
+    // What comes back from the trash was deleted there.
+    const isThere = base !== undefined && base !== restores
+    return { places: ['outbox'], ...(isThere ? { hasOlder: true } : hasOlder) }
   }
 
   #bytesOfBag(bagId: BagId): BytesFacts {

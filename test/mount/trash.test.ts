@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type Outcome } from '../support/mounted-drive.ts'
@@ -63,6 +65,29 @@ describe.runIf(canMount())('the trash', () => {
     expect((await bagfs('trash', 'empty')).stderr).toBe('Removed 1 item for good.')
     expect((await bagfs('trash')).stderr).toBe('The trash is empty.')
     expect(await drive.sh('ls .bagfs/trash')).toBe('')
+  })
+
+  it('gives back each that a person names, also while the service takes none of them', async () => {
+    const drive = await bench.mount()
+    await drive.sh('printf one > a; printf two > b; rm a b')
+    await expect.poll(() => drive.sh('ls .bagfs/trash | wc -l')).toBe('2\n')
+    const heal = bench.service.proxy.add({
+      match: { method: 'POST' },
+      fault: { answer: { status: 503, body: '{"detail":"busy"}' } },
+    })
+    const restored = await bagfs('trash', 'restore', 'a', 'b')
+    expect(restored.code).not.toBe(0)
+    expect(restored.stderr).toContain('bagfs: not stored: a: a is back, and waits in the outbox')
+    expect(restored.stderr).toContain('2 of 2 were not stored.')
+    expect(await drive.sh('cat a b')).toBe('onetwo')
+    const saved = join(bench.stateDir, '..', 'saved', 'here')
+    expect(await bagfs('outbox', 'save', 'a', 'b', '--to', saved)).toMatchObject({ code: 0 })
+    expect(await readFile(join(saved, 'a'), 'utf8')).toBe('one')
+    heal()
+    expect(await bagfs('sync', bench.mountpoint)).toMatchObject({ code: 0 })
+    expect(await bench.service.contents()).toEqual({ a: 'one', b: 'two' })
+    await bagfs('umount', bench.mountpoint)
+    expect((await bagfs('log')).stderr).toContain('bagfs log MOUNTPOINT')
   })
 
   it('is there with no drive mounted; what is restored then is sent by the next mount', async () => {

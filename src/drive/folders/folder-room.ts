@@ -17,6 +17,8 @@ interface FolderRoomDeps {
   readonly outbox: Pick<Outbox, 'put'>
   /** The intent that holds the changes, or that the next change goes into. */
   readonly intentId: () => IntentId | undefined
+  /** Operations of the journal so far. */
+  readonly operations: () => number
   readonly log: Logger
 }
 
@@ -35,6 +37,7 @@ export class FolderRoom {
     this.#deps = deps
     this.group = new RoomGroup(deps.space, () => deps.folder.node.name, {
       isCounted: () => !failedForWantOfRoom(this.#intent()),
+      isWaiting: () => this.#isWaiting(),
       carried: {
         bytes: () => (this.#intent()?.content.from === 'folder' ? this.#carriedBytes() : 0),
         recount: () => {
@@ -93,6 +96,14 @@ export class FolderRoom {
     // The room of a zip that waits, or is on its way, is that of the next one: the old bag goes in between.
     const isCounted = intent.content.from === 'folder' || !failedForWantOfRoom(intent)
     return isCounted ? 0 : this.#carriedBytes()
+  }
+
+  /** True while the zip that waits has all that is in the folder, and no program writes there. */
+  #isWaiting(): boolean {
+    const { folder, operations } = this.#deps
+    const intent = this.#intent()
+    const isPacked = intent?.content.from === 'staged' && intent.changes?.packed === operations()
+    return isPacked && folder.openFiles === folder.openReaders
   }
 
   #intent(): PutIntent | undefined {

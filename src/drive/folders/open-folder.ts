@@ -87,7 +87,8 @@ export class OpenFolder {
       },
     })
     const intentId = (): IntentId | undefined => this.intentId ?? this.#waitingOf(node)?.id
-    this.room = new FolderRoom({ ...deps, folder: this.folder, intentId })
+    const operations = (): number => this.changes.count
+    this.room = new FolderRoom({ ...deps, folder: this.folder, intentId, operations })
     const { room } = this
     this.#contents = new LocalContents({
       outbox: deps.outbox,

@@ -44,6 +44,8 @@ export class RoomGroup {
   readonly #name: () => string | undefined
   /** False while it cannot be sent: then it takes no room from others. */
   readonly isCounted: () => boolean
+  /** True while what waits in the outbox is all of it: then it is counted there. */
+  readonly isWaiting: () => boolean
   readonly #carried: Carried | undefined
   #bytes = 0
   #stands = false
@@ -52,11 +54,16 @@ export class RoomGroup {
   constructor(
     ledger: Ledger,
     name: () => string | undefined,
-    options: { readonly isCounted?: () => boolean; readonly carried?: Carried } = {},
+    options: {
+      readonly isCounted?: () => boolean
+      readonly isWaiting?: () => boolean
+      readonly carried?: Carried
+    } = {},
   ) {
     this.#ledger = ledger
     this.#name = name
     this.isCounted = options.isCounted ?? (() => true)
+    this.isWaiting = options.isWaiting ?? (() => false)
     this.#carried = options.carried
   }
 

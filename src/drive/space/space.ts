@@ -108,7 +108,9 @@ export class Space {
 
   /** What holds room that no intent counts, the largest first. */
   holders(): readonly RoomHolder[] {
-    return Array.from(this.#groups, ({ holder }) => holder)
+    return [...this.#groups]
+      .filter((group) => !group.isWaiting())
+      .map(({ holder }) => holder)
       .filter(({ bytes }) => bytes > 0)
       .sort((a, b) => b.bytes - a.bytes)
   }
@@ -183,6 +185,7 @@ export class Space {
     let held = 0
     for (const each of this.#groups) {
       const { bytes } = each
+      if (each !== group && each.isWaiting()) continue
       if (each === group || (bytes <= spaceLeft && each.isCounted())) held += bytes
     }
     return spaceLeft - this.#waiting - held

@@ -312,6 +312,21 @@ describe('a folder', () => {
     expect(await told('f/x')).toMatchObject({ path: 'f', unreadable: expect.anything() as unknown })
     expect(await words('f/x')).toContain('what is in it cannot be read: ')
   })
+
+  it('is told to be in the outbox alone when it came back, and not to be at the service', async () => {
+    await user.makeDirectory('folder')
+    await user.write('folder/a', 'content')
+    await user.drain()
+    await user.remove('folder')
+    await user.drain()
+    account.service.proxy.add({ match: POST, fault: { answer: { status: 500 } } })
+    const [item] = user.drive.trash.items()
+    if (item === undefined) throw new Error('The trash is empty.')
+    await user.drive.trash.restore(item.bagId)
+    await user.write('folder/b', 'new')
+    expect(await told('folder')).toMatchObject({ places: ['outbox'] })
+    expect(await words('folder')).not.toContain('the version of before')
+  })
 })
 
 describe('what is not there', () => {

@@ -2,11 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import type { HandleId, NodeId } from '../../../../src/domain/ids.ts'
 import { ROOT } from '../../../../src/drive/tree/nodes.ts'
 import { DriveInProcess } from '../../../support/drive-in-process.ts'
 import { TestService } from '../../../support/mounted-drive.ts'
+import { noiseOf } from '../../../support/seed.ts'
 import '../../../support/properties.ts'
 
 const NAMES = ['F/a', 'F/b', 'F/c', 'G/a', 'r'] as const
@@ -119,3 +120,47 @@ it('what content takes of the account is given back exactly, whatever is done', 
     rmSync(dir, { recursive: true, force: true })
   }
 }, 120_000)
+
+/** A drive with a folder of 90 kB that is not stored. */
+async function withFolder(capacityBytes: number) {
+  const dir = mkdtempSync(join(tmpdir(), 'bagfs-room-'))
+  const service = await TestService.start(join(dir, 'service'), { capacityBytes })
+  const user = await DriveInProcess.open({
+    ...{ url: service.proxy.url, token: service.token, dir: join(dir, 'state'), writeBack: true },
+    tuning: { uploads: { concurrency: 8, retryBaseMs: 1e9, retryMaxMs: 1e9 } },
+  })
+  onTestFinished(async () => {
+    await user.drop()
+    await service.close()
+    rmSync(dir, { recursive: true })
+  })
+  await user.makeDirectory('F')
+  await user.write('F/a', noiseOf(90_000, 1))
+  const free = async (): Promise<number> => (await user.drive.space.report())?.free ?? NaN
+  return { service, user, free }
+}
+
+it('a folder whose zip waits takes its room once, and for one change more no second time', async () => {
+  const { service, user, free } = await withFolder(200_000)
+  service.proxy.add({ match: { method: 'POST' }, fault: { answer: { status: 503 } } })
+  await expect(user.drive.sync()).rejects.toThrow()
+  expect(user.outbox.intents()).toMatchObject([{ content: { from: 'staged' } }])
+  expect(await free()).toBeGreaterThan(109_000)
+  expect(user.drive.space.holders()).toEqual([])
+  await user.write('F/b', noiseOf(60_000, 2))
+  expect(await free()).toBeGreaterThan(49_000)
+  await expect(user.write('F/c', noiseOf(60_000, 3))).rejects.toMatchObject({ code: 'no-space' })
+})
+
+it('what a program writes into a folder while its zip is sent takes room beside that', async () => {
+  const { service, user, free } = await withFolder(400_000)
+  service.proxy.add({ match: { method: 'POST' }, fault: { stallResponseAfter: 0 } })
+  user.drive.sync().catch(() => undefined)
+  await expect.poll(() => user.drive.uploader.progress()).toHaveLength(1)
+  const handle = await user.drive.open(await user.node('F/a'), { writable: true, truncate: false })
+  await user.drive.write(handle, noiseOf(10_000, 4), 90_000)
+  expect(await free()).toBeLessThan(150_000)
+  await user.drive.release(handle)
+  // Closed, it is a change that the zip on its way has not.
+  expect(await free()).toBeLessThan(150_000)
+})
