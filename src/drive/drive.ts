@@ -427,8 +427,14 @@ export class Drive {
   /** Forgets changes because a person says so. Rejects as `discardIntents`. */
   async discard(ids: readonly IntentId[]): Promise<void> {
     const { uploader, openFolders } = this.#parts
+    openFolders.refuseWritten(ids)
     const forgotten = await discardIntents(this.#deps.outbox, ids, (id) => uploader.isRunning(id))
-    openFolders.forgetChanges(forgotten)
+    this.forgetChanges(forgotten)
+  }
+
+  /** These changes are in no outbox any more: their folders show what is stored. */
+  forgetChanges(ids: readonly IntentId[]): void {
+    this.#parts.openFolders.forgetChanges(ids)
   }
 
   /** What programs write goes to the outbox as it is now, for leaving: they cannot close it any more. */

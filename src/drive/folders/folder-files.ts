@@ -87,11 +87,12 @@ export class FolderFiles {
 
   /** Staged content of a file that may be changed now: a copy, where the content is to stay as it is. */
   async stage(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
-    return this.#deps.inTurn(async () =>
-      this.#pathOf(item) === undefined
+    return this.#deps.inTurn(async () => {
+      refuseAside(item)
+      return this.#pathOf(item) === undefined
         ? this.#stageNameless(item, options)
-        : this.#stageNamed(item, options),
-    )
+        : this.#stageNamed(item, options)
+    })
   }
 
   async #stageNamed(item: FileItem, options: { readonly empty: boolean }): Promise<StagedFile> {
@@ -234,6 +235,7 @@ export class FolderFiles {
     const { staged } = content
     const hadUnpromised = staged?.hasUnpromised === true
     if (!hadUnpromised && !(closes && content.isWritten)) return
+    refuseAside(item)
     // As on a local disk: a new file that could not be written whole is not kept, an old one is as it is.
     if (!content.journaled) staged?.refuseHalf()
     try {
@@ -372,4 +374,11 @@ function givenOf({ mode, atimeMs, uid, gid }: FileItem): GivenAttributes {
 
 function isHalf({ content }: FileItem): boolean {
   return content.from === 'local' && content.staged?.isHalf === true && !content.journaled
+}
+
+/** Throws `stale` for what is of a version that its folder shows no more: nothing that is written there is stored. */
+function refuseAside({ isAside }: FileItem): void {
+  if (isAside === true) {
+    throw new DriveError('stale', 'The folder of this file shows another version now.')
+  }
 }

@@ -112,7 +112,8 @@ export class FolderOpenFile extends OpenFile {
   }
 
   protected override draft(): StagedFile | undefined {
-    const { content } = this.item
+    const { content, isAside } = this.item
+    if (isAside === true) return undefined
     if (content.from !== 'local' || content.staged?.hasUnpromised !== true) return undefined
     return isChangeable(content) ? content.staged : undefined
   }

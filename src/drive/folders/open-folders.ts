@@ -291,6 +291,17 @@ export class OpenFolders {
     }
   }
 
+  /** Throws `busy` when a program writes in a folder that has the changes of one of these intents. */
+  refuseWritten(ids: readonly IntentId[]): void {
+    for (const id of ids) {
+      const open = this.changedBy(id)
+      if (open === undefined || open.folder.openFiles === open.folder.openReaders) continue
+      throw new DriveError('busy', `A program is writing in ${open.folder.node.serviceName}.`, {
+        hint: 'Try again when it has closed its file.',
+      })
+    }
+  }
+
   /** Changes were discarded: what is left of their folders is made anew from what is stored. Open files are read to their end. */
   forgetChanges(ids: readonly IntentId[]): void {
     for (const id of ids) {

@@ -52,6 +52,61 @@ describe('changes of a folder that are discarded', () => {
     await user.drive.release(handle)
   })
 
+  it('are not discarded while a program writes in the folder', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open(RESTS)
+    await user.makeDirectory('folder')
+    await user.write('folder/one', 'first')
+    await user.write('folder/two', 'second')
+    await user.drain()
+    await user.remove('folder/two')
+    const handle = await user.drive.open(await user.node('folder/one'), {
+      writable: true,
+      truncate: false,
+    })
+    await expect(discard(user, 'folder')).rejects.toMatchObject({ code: 'busy' })
+    await user.drive.write(handle, Buffer.from('F'), 0)
+    await user.drive.fsync(handle)
+    await expect(discard(user, 'folder')).rejects.toMatchObject({ code: 'busy' })
+    await user.drive.release(handle)
+    await user.drain()
+    const other = await account.open({}, 'elsewhere')
+    expect(await other.tree()).toEqual({ 'folder/one': 'First' })
+  })
+
+  it.each([
+    ['new', ''],
+    ['fsynced', 'F'],
+  ])(
+    'fail a program that goes on to write into what they took along: %s',
+    async (_what, before) => {
+      const account = await AccountInProcess.start()
+      const user = await account.open(RESTS)
+      await user.makeDirectory('folder')
+      await user.write('folder/one', 'first')
+      await user.drain()
+      await user.write('folder/two', 'second')
+      const handle = await user.drive.open(await user.node('folder/one'), {
+        writable: true,
+        truncate: false,
+      })
+      if (before !== '') {
+        await user.drive.write(handle, Buffer.from(before), 0)
+        await user.drive.fsync(handle)
+      }
+      // As when the program opened it in the moment in which they were discarded.
+      const ids = listItems(user.outbox.intents()).map(({ id }) => id)
+      for (const id of ids) await user.outbox.remove(id)
+      user.drive.forgetChanges(ids)
+      const stale = { code: 'stale' }
+      const writing = async () => user.drive.write(handle, Buffer.from('lost'), 0)
+      await expect(writing()).rejects.toMatchObject(stale)
+      await expect(user.drive.truncateOpen(handle, 1)).rejects.toMatchObject(stale)
+      await user.drive.release(handle)
+      expect(await user.tree()).toEqual({ 'folder/one': 'first' })
+    },
+  )
+
   it('are refused where what moved there would be at no place, and are gone where both are discarded', async () => {
     const account = await AccountInProcess.start()
     const user = await account.open(RESTS)
