@@ -143,14 +143,14 @@ export function mayDelete(intent: Intent, all: KnownPuts): boolean {
   return allUnstoredOf(all, intent, new Set()).length === 0
 }
 
-/** True when an intent may delete a bag only once what moved to the place of a put is stored. */
-export function isAwaited(
+/** Intents that may delete a bag only once what moved to the place of a put is stored. */
+export function awaiting(
   all: Pick<Intents, 'intents' | 'get' | 'successorOf'>,
   put: IntentId,
-): boolean {
+): readonly Intent[] {
   return all
     .intents()
-    .some(({ after = [] }) => after.some(({ id }) => latestOf(all, id)?.id === put))
+    .filter(({ after = [] }) => after.some(({ id }) => latestOf(all, id)?.id === put))
 }
 
 /** True for a delete of nothing but what moved to another place. */

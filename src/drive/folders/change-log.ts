@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { Intent, MovedTo, PutIntent } from '../../intents/intent.ts'
+import type { MovedTo, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { collecting, movedAway, ofPut, publish, toKeep } from '../../intents/transitions.ts'
+import { awaiting } from '../../intents/rules.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Jobs } from '../../outbox/jobs.ts'
 import { writeFileAtomic } from '../../disk/atomic-file.ts'
@@ -233,14 +234,21 @@ export class ChangeLog {
   #follow(operations: readonly Operation[]): void {
     const isLost = operations.map((each) => this.#movedIn.follow(each)).includes(true)
     if (!isLost) return
-    const { outbox, log } = this.#deps
-    const isOrigin = ({ after = [], isToKeep }: Intent): boolean =>
-      isToKeep !== true && after.some(({ id }) => id === this.#id)
-    for (const { id } of outbox.intents().filter(isOrigin)) {
-      outbox.update(id, toKeep, { durable: true }).catch((error: unknown) => {
-        log.warn({ intent: id, error: String(error) }, 'What moved and is gone is in no trash.')
-      })
-    }
+    this.#keepOrigins().catch((error: unknown) => {
+      this.#deps.log.warn({ error: String(error) }, 'What moved and is gone is in no trash.')
+    })
+  }
+
+  /** The folder moves to another place as a whole: nobody follows there what moved in here. On disk when this resolves. */
+  async keepMovedIn(): Promise<void> {
+    if (this.#movedIn.isAny) await this.#keepOrigins()
+  }
+
+  async #keepOrigins(): Promise<void> {
+    const { outbox } = this.#deps
+    if (this.#id === undefined) return
+    const origins = awaiting(outbox, this.#id).filter(({ isToKeep }) => isToKeep !== true)
+    await Promise.all(origins.map(({ id }) => outbox.update(id, toKeep, { durable: true })))
   }
 
   /** Writes down once more what is no change. */

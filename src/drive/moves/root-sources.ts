@@ -166,6 +166,7 @@ export class RootFolderSource extends ItemSource {
     this.refuseGone()
     this.release()
     const { changes, openFolders, uploader } = this.#deps
+    await this.folder.changes.keepMovedIn()
     await changes.unlink(this.#node, { mayBeReplaced: false, after: to })
     this.folder.folder.letGoOfItems()
     openFolders.detach(this.#node)

@@ -9,7 +9,7 @@ import type { IntentId } from '../../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../../intents/base.ts'
 import { newDelete } from '../../intents/builders.ts'
 import type { DeleteIntent, MovedTo, PutIntent } from '../../intents/intent.ts'
-import { isAnswered, isAwaited, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
+import { awaiting, isAnswered, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
 import {
   described,
   ofPut,
@@ -121,7 +121,7 @@ export class NameChanges {
       ...puts.flatMap((put) => put.after ?? []),
     ]
     // What waits for such a put is told by the delete where the content went on to.
-    const isPassedOn = moved.length > 0 && puts.some(({ id }) => isAwaited(outbox, id))
+    const isPassedOn = moved.length > 0 && puts.some(({ id }) => awaiting(outbox, id).length > 0)
     if (base.replaces.length === 0 && nothingSent && !isPassedOn) {
       for (const put of puts) await outbox.remove(put.id, put)
       // One that the uploader took up meanwhile is still there.

@@ -155,6 +155,47 @@ describe.each([false, true])(
         },
       ],
       ['removed with the folder', (user) => user.remove('folder')],
+      [
+        'replaced there by what moves in',
+        async (user) => {
+          await user.write('other', 'other')
+          await user.rename('other', 'folder/file')
+        },
+      ],
+      [
+        'removed where its directory moved to',
+        async (user) => {
+          await user.makeDirectory('folder/dir')
+          await user.rename('folder/file', 'folder/dir/file')
+          await user.makeDirectory('second')
+          await user.rename('folder/dir', 'second/dir')
+          await user.remove('second/dir/file')
+        },
+      ],
+      [
+        'removed in the root, where its directory moved to',
+        async (user) => {
+          await user.makeDirectory('folder/dir')
+          await user.rename('folder/file', 'folder/dir/file')
+          await user.rename('folder/dir', 'second')
+          await user.remove('second/file')
+        },
+      ],
+      [
+        'removed where its folder moved to',
+        async (user) => {
+          await user.makeDirectory('second')
+          await user.rename('folder', 'second/folder')
+          await user.remove('second/folder/file')
+        },
+      ],
+      [
+        'removed in a folder that got another name',
+        async (user) => {
+          await user.rename('folder', 'renamed')
+          await user.remove('renamed/file')
+        },
+      ],
     ])('is in the trash when it is %s before that is stored', async (_how, change) => {
       const account = await AccountInProcess.start()
       const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
@@ -168,6 +209,19 @@ describe.each([false, true])(
       expect(kept(user)).toEqual([`file deleted ${BAG.length}`])
       await restore(user, 'file')
       expect(await user.read('file')).toBe(BAG)
+    })
+
+    it('is in the trash when what took its place there is removed, too', async () => {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
+      for (const name of ['one', 'two']) await user.write(name, name)
+      await user.drain()
+      await user.makeDirectory('folder')
+      await user.write('folder/own', 'own')
+      for (const name of ['one', 'two']) await user.rename(name, 'folder/file')
+      await user.remove('folder/file')
+      await user.drain()
+      expect(kept(user).toSorted()).toEqual(['one deleted 3', 'two deleted 3'])
     })
 
     it('is in the trash when it is removed there after a kill', async () => {
