@@ -109,8 +109,10 @@ export interface PutIntent extends IntentBase, KeptAttributes {
   /** True when the content is a folder's zip: it goes to `folders/upload`. */
   readonly isFolder?: boolean
   readonly changes?: FolderChanges
-  /** The deleted bag that it brings back from the trash. */
+  /** The deleted bag that it brings back from the trash; until the service has that, the outbox is the only place of it. */
   readonly restores?: BagId
+  /** SHA-256 of what it brings back, in hex. An older version did not write it. */
+  readonly restoresSha256?: string
   /** A node of this machine: it stays `local`, and its content is empty. */
   readonly special?: SpecialNode
   /** When the last upload was begun: its answer may be lost, so the listing is asked before another. */

@@ -23,6 +23,20 @@ type Passing =
   | 'confirmedAtMs'
   | 'replacedAreDeleted'
   | 'after'
+  | 'restores'
+  | 'restoresSha256'
+
+/** What tells of the zip that a folder's round ends with. */
+const OF_A_ROUND = [
+  'bagId',
+  'sentAtMs',
+  'answeredAtMs',
+  'confirmedAtMs',
+  'replacedAreDeleted',
+] as const satisfies readonly Passing[]
+
+/** What tells of what a put brings back from the trash. */
+const OF_RESTORE = ['restores', 'restoresSha256'] as const satisfies readonly Passing[]
 
 function without<Kind extends Intent>(intent: Kind, ...fields: readonly Passing[]): Kind {
   const copy = { ...intent }
@@ -323,7 +337,7 @@ export function nextRound(put: PutIntent, zip: ZipAtService): PutIntent {
   const isForgotten = ({ atMs }: BagTime): boolean => atMs < forgetBeforeMs
   const forgotten = new Set(gone.filter(isForgotten).map((each) => each.bagId))
   return {
-    ...without(put, 'bagId', 'sentAtMs', 'answeredAtMs', 'confirmedAtMs', 'replacedAreDeleted'),
+    ...without(put, ...OF_A_ROUND, ...OF_RESTORE),
     phase: 'held',
     content: { from: 'folder' },
     changes: { base: bagId, start: zip.packed },
@@ -351,7 +365,7 @@ export function emptied(
   { start, phase }: { readonly start: number; readonly phase: 'local' | 'held' },
 ): PutIntent {
   return {
-    ...put,
+    ...without(put, ...OF_RESTORE),
     phase,
     content: { from: 'folder' },
     changes: { start },

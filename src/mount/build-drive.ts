@@ -14,6 +14,7 @@ import type { DriveSettings } from '../drive/settings.ts'
 import { Listing } from '../namespace/listing.ts'
 import { ListingLag } from '../namespace/listing-lag.ts'
 import { Outbox } from '../outbox/outbox.ts'
+import { onWayBack } from '../outbox/restored.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import { CONTENT_PATIENCE } from '../service/settings.ts'
 import type { StorageService } from '../service/storage-service.ts'
@@ -213,13 +214,13 @@ async function openCache(
 
 /** The trash may take as much of the disk as the cache. */
 async function openTrash(
-  deps: BuildDeps,
+  { outbox, ...deps }: BuildDeps & State,
   { room }: BagCache,
   { stateDir, cacheBytes, keepDeletedMs }: BuildSettings,
   releases: Releases,
 ): Promise<Trash> {
   const trash = await Trash.open(
-    { ...deps, disk: room },
+    { ...deps, disk: room, onWayBack: () => onWayBack(outbox.intents()) },
     { dir: join(stateDir, 'trash'), keptMs: keepDeletedMs, maxBytes: cacheBytes },
   )
   releases.add('trash', () => trash.close())

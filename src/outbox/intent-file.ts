@@ -64,6 +64,7 @@ const putIntent = z.object({
     z.object({ base: optional(bagId), start: z.number(), packed: optional(z.number()) }),
   ),
   restores: optional(bagId),
+  restoresSha256: optional(z.string()),
   sentAtMs: optional(z.number()),
   namesakes: optional(z.array(bagId)),
   bagId: optional(bagId),

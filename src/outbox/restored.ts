@@ -1,5 +1,8 @@
+import { sha256OfFile } from '../disk/file-hash.ts'
+import { ifThere } from '../disk/if-there.ts'
 import { linkOrCopy } from '../disk/link-or-copy.ts'
 import type { KeptAttributes } from '../domain/attributes.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
 import type { TrashItem } from '../trash/item.ts'
@@ -12,6 +15,7 @@ type Restored = Pick<
   | 'content'
   | 'description'
   | 'restores'
+  | 'restoresSha256'
   | 'isFolder'
   | 'changes'
   | Exclude<keyof KeptAttributes, 'mode' | 'ctimeMs'>
@@ -33,6 +37,7 @@ export async function stageRestored(
     ...{ description, mtimeMs, atimeMs, uid, gid },
     content: { from: 'staged', length, sha256 },
     restores: bagId,
+    restoresSha256: sha256,
     ...(isFolder ? { isFolder, changes: { base: bagId, start: 0 } } : {}),
   }
 }
@@ -42,18 +47,43 @@ export function onWayBack(intents: readonly Intent[]): ReadonlySet<BagId> {
   const superseded = new Set(intents.flatMap(({ supersedes }) => supersedes))
   const bags = new Set<BagId>()
   for (const intent of intents) {
-    if (intent.kind !== 'put' || intent.phase === 'confirmed') continue
+    if (intent.kind !== 'put' || intent.phase === 'confirmed' || intent.phase === 'local') continue
     if (intent.restores !== undefined && !superseded.has(intent.id)) bags.add(intent.restores)
   }
   return bags
 }
 
-/** The bag of the trash whose content the service has again by this intent, as far as that tells. */
-export function broughtBack(
-  intent: Intent | undefined,
-): { bagId: BagId; sha256: string } | undefined {
+/** The bag of the trash whose content the service has again by this intent; what was changed meanwhile is not that. */
+export function broughtBack(intent: Intent | undefined): BagId | undefined {
   if (intent?.kind !== 'put' || intent.phase !== 'confirmed') return undefined
-  const { restores, content } = intent
-  if (restores === undefined || content.from !== 'staged') return undefined
-  return { bagId: restores, sha256: content.sha256 }
+  const { restores, restoresSha256, content } = intent
+  return content.from === 'staged' && content.sha256 === restoresSha256 ? restores : undefined
+}
+
+/** True while a folder is made of what came back from the trash: the service does not have that, and the outbox does. */
+export function isMadeOfRestored({ restores, changes }: PutIntent): boolean {
+  return restores !== undefined && changes?.base === restores
+}
+
+/** Where the zip lies that such a folder is made of; undefined when it is not there as it was. Rejects `local-io`. */
+export async function restoredBase(
+  outbox: Pick<Outbox, 'basePath'>,
+  { id, restoresSha256 }: PutIntent,
+): Promise<string | undefined> {
+  const path = outbox.basePath(id)
+  const sha256 = await ifThere(sha256OfFile(path), 'What came back from the trash cannot be read')
+  const isWhole = sha256 !== undefined && (restoresSha256 ?? sha256) === sha256
+  return isWhole ? path : undefined
+}
+
+/** Nothing is sent of such a folder, and the trash has it as it was. */
+export function damagedBase({ name }: PutIntent, cause: unknown): DriveError {
+  return new DriveError(
+    'corrupt',
+    `What the outbox has of ${name} is damaged: it cannot be stored.`,
+    {
+      cause,
+      hint: 'bagfs outbox discard forgets it. The trash has it as it was: bagfs trash restore.',
+    },
+  )
 }

@@ -21,6 +21,8 @@ interface TrashDeps {
   readonly log: Logger
   /** Without it the trash is only looked at. */
   readonly disk?: SharedDisk
+  /** Bags that are on their way back: their time is not over before the service has them. */
+  readonly onWayBack?: () => ReadonlySet<BagId>
 }
 
 export interface TrashSettings {
@@ -122,6 +124,12 @@ export class Trash {
     else this.#tidySoon(TIDY_EVERY_MS)
   }
 
+  /** What was on its way back is deleted once more: its time begins anew. */
+  renew(bagId: BagId): void {
+    const item = this.get(bagId)
+    if (item !== undefined) this.add({ ...item, deletedAtMs: this.#deps.clock.now() })
+  }
+
   /** Gives up the oldest item for want of room; false when there is none. */
   async giveUpOldest(): Promise<boolean> {
     const [oldest] = this.#items.values()
@@ -165,9 +173,11 @@ export class Trash {
   }
 
   async #tidyNow(): Promise<void> {
-    const { clock } = this.#deps
+    const { clock, onWayBack } = this.#deps
     const { keptMs, maxBytes } = this.#settings
-    const isOver = ({ deletedAtMs }: TrashItem): boolean => clock.now() - deletedAtMs >= keptMs
+    const back = onWayBack?.()
+    const isOver = ({ bagId, deletedAtMs }: TrashItem): boolean =>
+      clock.now() - deletedAtMs >= keptMs && back?.has(bagId) !== true
     await this.remove([...this.#items.values()].filter(isOver).map(({ bagId }) => bagId))
     while (this.#bytes > maxBytes) await this.giveUpOldest()
     await this.#keepFloor()

@@ -239,7 +239,7 @@ export class ChangeLog {
     })
   }
 
-  /** The folder moves to another place as a whole: nobody follows there what moved in here. On disk when this resolves. */
+  /** The folder moves to another place as a whole, where what moved in here is followed no more. On disk when this resolves. */
   async keepMovedIn(): Promise<void> {
     if (this.#movedIn.isAny) await this.#keepOrigins()
   }

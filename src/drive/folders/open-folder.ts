@@ -2,13 +2,14 @@ import { rm, stat } from 'node:fs/promises'
 import { linkOrCopy } from '../../disk/link-or-copy.ts'
 import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import type { Entry } from '../../namespace/entry.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import { damagedBase, isMadeOfRestored, restoredBase } from '../../outbox/restored.ts'
 import type { StepListener } from '../../outbox/steps.ts'
 import type { Space } from '../space/space.ts'
 import type { News } from '../tree/news.ts'
@@ -183,6 +184,7 @@ export class OpenFolder {
       await folder.load(content.from === 'bag' ? content.bagId : changes?.base)
       return false
     } catch (error) {
+      if (isMadeOfRestored(intent) && isDriveError(error, 'gone')) throw damagedBase(intent, error)
       const base = content.from === 'bag' ? undefined : changes?.base
       if (base === undefined || !(await this.#salvage.isCalledFor(error, base))) throw error
       await folder.load(undefined)
@@ -195,15 +197,18 @@ export class OpenFolder {
    * No service has the base of a folder that came back from the trash, and the cache may lose it: until the folder is
    * stored, the outbox has it for the cache.
    */
-  async #takeBase({ id, content, changes, restores }: PutIntent): Promise<void> {
+  async #takeBase(put: PutIntent): Promise<void> {
+    const { content, changes, restores } = put
     if (content.from === 'staged' && changes === undefined) {
       throw new DriveError('busy', 'The folder is being stored right now.')
     }
     const { cache, outbox } = this.#deps
-    if (restores === undefined || changes?.base !== restores || cache.isComplete(restores)) return
-    const fresh = `${outbox.basePath(id)}.fresh`
+    if (restores === undefined || !isMadeOfRestored(put) || cache.isComplete(restores)) return
+    const base = await restoredBase(outbox, put)
+    if (base === undefined) return
+    const fresh = `${base}.fresh`
     await rm(fresh, { force: true })
-    if (!(await linkOrCopy(outbox.basePath(id), fresh))) return
+    await linkOrCopy(base, fresh)
     await cache.adopt(restores, fresh, (await stat(fresh)).size)
   }
 

@@ -4,6 +4,7 @@ import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
+import { isTaken } from '../../intents/rules.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import { broughtBack, onWayBack, stageRestored } from '../../outbox/restored.ts'
 import type { TrashItem } from '../../trash/item.ts'
@@ -48,8 +49,9 @@ export class RootTrash {
     this.#deps = deps
     this.#settings = settings
     for (const intent of deps.outbox.intents()) this.#forgetStored(intent)
-    deps.outbox.onChange((_before, after) => {
+    deps.outbox.onChange((before, after) => {
       this.#forgetStored(after)
+      this.#noteGone(before, after)
     })
   }
 
@@ -71,12 +73,18 @@ export class RootTrash {
   /** The service has it again; until then a change of mind leaves it in the trash. */
   #forgetStored(intent: Intent | undefined): void {
     const { trash, log } = this.#deps
-    const stored = broughtBack(intent)
-    const item = stored && trash.get(stored.bagId)
-    if (item === undefined || (item.sha256 ?? stored?.sha256) !== stored?.sha256) return
-    trash.remove([item.bagId]).catch((error: unknown) => {
-      log.warn({ bagId: item.bagId, error: String(error) }, 'What came back stays in the trash.')
+    const bagId = broughtBack(intent)
+    if (bagId === undefined || trash.get(bagId) === undefined) return
+    trash.remove([bagId]).catch((error: unknown) => {
+      log.warn({ bagId, error: String(error) }, 'What came back stays in the trash.')
     })
+  }
+
+  /** What was on its way back and is not stored is deleted now, once more. */
+  #noteGone(before: Intent | undefined, after: Intent | undefined): void {
+    if (before?.kind !== 'put' || before.restores === undefined || isTaken(before)) return
+    if (after?.kind === 'put' && after.restores === before.restores) return
+    this.#deps.trash.renew(before.restores)
   }
 
   report(): TrashReport {

@@ -1,8 +1,9 @@
-import { rmSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import { listItems } from '../../../src/outbox/items.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
 
 const DOWNLOAD = { method: 'GET', path: /download/ }
@@ -281,6 +282,15 @@ async function restoredUnsent(writeBack: boolean) {
   return { account, user, deleted }
 }
 
+/** While the folder is just being sent once more, that it is gone comes with an error of the upload. */
+async function removed(user: DriveInProcess): Promise<void> {
+  const leftAfterRemoval = async () => {
+    await user.remove('folder').catch(() => undefined)
+    return user.names()
+  }
+  await expect.poll(leftAfterRemoval).toEqual([])
+}
+
 describe.each([
   { writeBack: false, how: 'in the same drive' },
   { writeBack: true, how: 'in the same drive' },
@@ -328,18 +338,101 @@ describe.each([
     await expect(user.drive.trash.restore(deleted.bagId, { name: 'twice' })).rejects.toThrow(
       'is on its way back',
     )
-    // While it is just being sent once more, that it is gone comes with an error of the upload.
-    const leftAfterRemoval = async () => {
-      await user.remove('folder').catch(() => undefined)
-      return user.names()
-    }
-    await expect.poll(leftAfterRemoval).toEqual([])
+    await removed(user)
     expect(isKept()).toBe(true)
     account.service.proxy.clear()
     await user.drive.trash.restore(deleted.bagId)
     await user.drain()
     expect(await user.tree()).toEqual(BOTH)
     expect(isKept()).toBe(false)
+  })
+})
+
+describe('a folder that came back, and whose zip was damaged before it was stored', () => {
+  const basesIn = ({ dir }: AccountInProcess): readonly string[] => {
+    const outbox = join(dir, 'state', 'outbox', 'v2')
+    const paths = readdirSync(outbox).map((id) => join(outbox, id, 'base'))
+    return paths.filter((path) => existsSync(path))
+  }
+
+  it.each<[string, (path: string) => void]>([
+    [
+      'other bytes',
+      (path) => {
+        writeFileSync(path, Buffer.alloc(statSync(path).size))
+      },
+    ],
+    [
+      'cut off',
+      (path) => {
+        truncateSync(path, statSync(path).size - 1)
+      },
+    ],
+    [
+      'gone',
+      (path) => {
+        rmSync(path)
+      },
+    ],
+  ])(
+    'is never stored, shows no empty folder, and can be restored anew: %s',
+    async (_how, damage) => {
+      const { account, user: before, deleted } = await restoredUnsent(true)
+      await before.write('folder/new', 'written')
+      await before.drop()
+      const bases = basesIn(account)
+      expect(bases).toHaveLength(1)
+      for (const base of bases) damage(base)
+      rmSync(join(account.dir, 'state', 'cache'), { recursive: true })
+      account.service.proxy.clear()
+      const user = await account.open({ writeBack: true })
+      const words = { code: 'corrupt', message: expect.stringContaining('is damaged') as string }
+      await expect(user.read('folder/one')).rejects.toMatchObject(words)
+      await expect(user.write('folder/more', 'more')).rejects.toMatchObject(words)
+      await expect(user.drive.removeDirectory(ROOT, 'folder')).rejects.toMatchObject(words)
+      await user.drive.uploader.drain(AbortSignal.timeout(60_000))
+      expect(await account.service.contents()).toEqual({})
+      const [item] = listItems(user.outbox.intents())
+      expect(item).toMatchObject({ name: 'folder', failure: { code: 'corrupt' } })
+      // What is just being tried once more is not discarded.
+      const discard = () => user.drive.discard(item === undefined ? [] : [item.id])
+      await expect.poll(() => discard().catch(String)).toBeUndefined()
+      expect(await user.tree()).toEqual({})
+      await user.drive.trash.restore(deleted.bagId)
+      await user.drain()
+      expect(await user.tree()).toEqual({ 'folder/one': 'first', 'folder/two': 'second' })
+    },
+  )
+})
+
+describe('what is on its way back', () => {
+  it.each<[string, (user: DriveInProcess) => Promise<void>]>([
+    ['removed', removed],
+    [
+      'emptied',
+      async (user) => {
+        for (const name of ['one', 'two']) await user.remove(`folder/${name}`)
+      },
+    ],
+    [
+      'discarded',
+      async (user) => {
+        const ids = listItems(user.outbox.intents()).map(({ id }) => id)
+        await expect.poll(() => user.drive.discard(ids).catch(String)).toBeUndefined()
+      },
+    ],
+  ])('is in the trash again once it is %s, also when its time was over', async (_how, change) => {
+    const { account, user: before, deleted } = await restoredUnsent(true)
+    await before.drop()
+    const user = await account.open({ writeBack: true, settings: { keepDeletedMs: 1 } })
+    await change(user)
+    account.service.proxy.clear()
+    await user.drain()
+    const item = user.drive.trash.items().find(({ bagId }) => bagId === deleted.bagId)
+    expect(item?.deletedAtMs).toBeGreaterThan(deleted.deletedAtMs)
+    await user.drive.trash.restore(deleted.bagId, { name: 'again' })
+    await user.drain()
+    expect(await user.tree()).toMatchObject({ 'again/one': 'first', 'again/two': 'second' })
   })
 })
 
