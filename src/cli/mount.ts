@@ -46,7 +46,7 @@ async function mayMake(output: Output, path: string): Promise<boolean> {
   const prompt = Prompt.open(output)
   if (prompt === undefined) return false
   try {
-    return await prompt.confirm(`${path} does not exist. Make it?`)
+    return await prompt.confirm(`${path} does not exist. Make it?`, { usual: true })
   } finally {
     prompt.close()
   }

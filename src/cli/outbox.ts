@@ -18,6 +18,7 @@ import {
 } from './drive-places.ts'
 import { readWords, verbArgument } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
+import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
@@ -50,7 +51,7 @@ export function addOutbox(program: Command, context: CommandContext): void {
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--to <dir>', 'where save puts the content (default: here)')
-    .option('--yes', 'discard without the content being kept anywhere')
+    .option('--yes', YES_HELP)
     .option('--json', 'print the list as JSON')
     .action(async (what, ids, flags) => {
       const words = what === undefined ? [] : [what, ...ids]
@@ -111,7 +112,7 @@ class OutboxCommand {
     places: readonly DrivePlace[],
     ids: readonly string[],
   ): Promise<void> {
-    if (verb === 'discard') this.#refuseRashDiscard(ids)
+    if (verb === 'discard' && !(await this.#mayDiscard(ids))) return
     let count = 0
     for (const place of places) {
       count += await this.#with(place, async (outbox) => {
@@ -125,13 +126,15 @@ class OutboxCommand {
     this.#output.note(emptyNote(places))
   }
 
-  #refuseRashDiscard(ids: readonly string[]): void {
+  async #mayDiscard(ids: readonly string[]): Promise<boolean> {
     if (ids.length === 0) {
       throw new DriveError('usage', 'Say what to discard, by the ids that bagfs outbox lists.')
     }
-    if (this.#flags.yes === true) return
-    throw new DriveError('usage', 'Discarded content is lost for good.', {
-      hint: 'Add --yes to discard it; bagfs outbox save keeps a copy.',
+    return mayRemoveForGood(this.#output, {
+      isSaid: this.#flags.yes === true,
+      question: `Discard ${ids.join(', ')} for good?`,
+      words: 'Discarded content is lost for good.',
+      instead: 'bagfs outbox save keeps a copy.',
     })
   }
 

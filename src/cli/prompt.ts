@@ -56,9 +56,12 @@ export class Prompt {
     return answer.trim()
   }
 
-  async confirm(question: string): Promise<boolean> {
-    const answer = await this.#question(`${question} [Y/n] `, { isHidden: false })
-    return ['', 'y', 'yes'].includes(answer.trim().toLowerCase())
+  /** True for yes; `usual` is what an empty answer means. */
+  async confirm(question: string, { usual }: { readonly usual: boolean }): Promise<boolean> {
+    const choice = usual ? '[Y/n]' : '[y/N]'
+    const given = await this.#question(`${question} ${choice} `, { isHidden: false })
+    const answer = given.trim().toLowerCase()
+    return answer === '' ? usual : ['y', 'yes'].includes(answer)
   }
 
   close(): void {

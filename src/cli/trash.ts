@@ -3,6 +3,7 @@ import type { Environment } from '../config/env.ts'
 import { formatSize } from '../config/sizes.ts'
 import type { WireTrashItem } from '../control/protocol.ts'
 import { DriveError } from '../domain/errors.ts'
+import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
 import { findItem, nameItems, notInTrash } from '../trash/item-names.ts'
 import { shortIdOf } from '../trash/item.ts'
@@ -23,6 +24,7 @@ import { trashOf } from './trash-access.ts'
 interface TrashFlags extends PlaceFlags {
   readonly as?: string
   readonly replace?: boolean
+  readonly yes?: boolean
   readonly json?: boolean
 }
 
@@ -42,6 +44,7 @@ export function addTrash(program: Command, context: CommandContext): void {
     .addOption(stateDirOption())
     .option('--as <name>', 'restore under another name')
     .option('--replace', 'restore in the place of what has the name, which goes to the trash')
+    .option('--yes', YES_HELP)
     .option('--json', 'print the list as JSON')
     .action(async (what, items, flags) => {
       const words = what === undefined ? [] : [what, ...items]
@@ -131,16 +134,36 @@ class TrashCommand {
     )
   }
 
+  /** Removes what was listed when the person was asked, and nothing that came since. */
   async #empty(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {
-    const chosen = wanted.map((each) => findIn(places, each))
-    let count = 0
-    for (const { place, items } of places) {
-      const ids = chosen.filter((each) => each.place === place).map(({ item }) => item.bagId)
-      if (items.length === 0 || (wanted.length > 0 && ids.length === 0)) continue
-      count += (await this.#of(place).empty(ids)).length
+    const all = places.flatMap(({ place, items }) => items.map((item) => ({ place, item })))
+    const chosen = wanted.length === 0 ? all : wanted.map((each) => findIn(places, each))
+    if (chosen.length === 0) {
+      this.#output.note('The trash is empty.')
+      return
     }
-    this.#output.note(count === 1 ? 'Removed 1 item for good.' : `Removed ${count} items for good.`)
+    if (!(await this.#mayEmpty(chosen.map(({ item }) => item)))) return
+    let count = 0
+    for (const { place } of places) {
+      const ids = chosen.filter((each) => each.place === place).map(({ item }) => item.bagId)
+      if (ids.length > 0) count += (await this.#of(place).empty(ids)).length
+    }
+    this.#output.note(`Removed ${items(count)} for good.`)
   }
+
+  #mayEmpty(chosen: readonly WireTrashItem[]): Promise<boolean> {
+    const bytes = chosen.reduce((sum, { length }) => sum + length, 0)
+    return mayRemoveForGood(this.#output, {
+      isSaid: this.#flags.yes === true,
+      question: `Remove ${items(chosen.length)} (${formatSize(bytes)}) for good?`,
+      words: 'What is removed from the trash is lost for good.',
+      instead: 'bagfs trash restore brings it back.',
+    })
+  }
+}
+
+function items(count: number): string {
+  return count === 1 ? '1 item' : `${count} items`
 }
 
 /** The item that is meant, in the first trash that has it. */

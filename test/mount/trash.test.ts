@@ -62,7 +62,11 @@ describe.runIf(canMount())('the trash', () => {
     expect(await bagfs('trash', 'restore', 'a.txt', '--replace')).toMatchObject({ code: 0 })
     await expect.poll(() => drive.sh('cat a.txt .bagfs/trash/*a.txt')).toBe('twothree')
     expect(Object.keys(await bench.service.contents()).sort()).toEqual(['a.txt', 'b.txt', 'folder'])
-    expect((await bagfs('trash', 'empty')).stderr).toBe('Removed 1 item for good.')
+    const unsaid = await bagfs('trash', 'empty')
+    expect(unsaid).toMatchObject({ code: 2, stdout: '' })
+    expect(unsaid.stderr).toContain('--yes')
+    expect((await bagfs('trash', 'empty', '--yes')).stderr).toBe('Removed 1 item for good.')
+    expect((await bagfs('trash', 'empty')).stderr).toBe('The trash is empty.')
     expect((await bagfs('trash')).stderr).toBe('The trash is empty.')
     expect(await drive.sh('ls .bagfs/trash')).toBe('')
   })
@@ -100,7 +104,14 @@ describe.runIf(canMount())('the trash', () => {
     )
     expect((await bagfs('trash', 'restore', 'b', ...state)).stderr).toContain('already')
     expect(await bagfs('trash', 'restore', 'a', ...state)).toMatchObject({ code: 0 })
-    expect((await bagfs('trash', 'empty', 'b', ...state)).stderr).toContain('Removed 1 item')
+    for (const [typed, told] of [
+      ['\r', 'Nothing was changed.'],
+      ['y\r', 'Removed 1 item for good.'],
+    ] as const) {
+      const terminal = bench.atTerminal(['trash', 'empty', 'b', ...state])
+      await terminal.answer('Remove 1 item (3 B) for good? [y/N]', typed)
+      expect((await terminal.end()).shown).toContain(told)
+    }
     expect((await bagfs('trash', ...state)).stderr).toBe('The trash is empty.')
     await bench.mount()
     await expect.poll(() => bench.service.contents()).toEqual({ a: 'one', b: 'three' })

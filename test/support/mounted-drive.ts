@@ -18,6 +18,7 @@ import { startFaultProxy, type FaultProxy } from './fault-proxy.ts'
 import { placesIn } from './places.ts'
 import { mountSmallDisk, unmountSmallDisk } from './small-disk.ts'
 import { PROGRAM, TOKEN, type ServiceProcess } from './service-process.ts'
+import { Terminal } from './terminal.ts'
 
 /** A disk that is nearly full will do, and uploads that broke off are not waited for as long as in earnest. */
 const USUAL = ['--min-free', '1MB', '--listing-lag', '3s']
@@ -475,6 +476,14 @@ export class Bench {
     return spawn(process.execPath, [PROGRAM, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...placesIn(this.dir), ...env },
+    })
+  }
+
+  /** As `start`, at a terminal of its own. */
+  atTerminal(args: readonly string[]): Terminal {
+    return Terminal.start([process.execPath, PROGRAM, ...args], {
+      cwd: process.cwd(),
+      env: { ...process.env, ...placesIn(this.dir) },
     })
   }
 
