@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from '@commander-js/extra-typings'
 import type { WireItem } from '../control/protocol.ts'
+import { isOwed } from '../control/status.ts'
 import type { Environment } from '../config/env.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
@@ -40,6 +41,13 @@ interface PlaceItems {
 }
 
 const VERBS = ['list', 'retry', 'save', 'discard'] as const
+
+/** What a change must have for what is to be done with it. */
+const FITS: Readonly<Record<Exclude<Verb, 'list'>, (item: WireItem) => boolean>> = {
+  retry: isOwed,
+  save: (item) => item.kind === 'put' && (isOwed(item) || item.isFolder !== true),
+  discard: () => true,
+}
 
 /** Adds `bagfs outbox`. */
 export function addOutbox(program: Command, context: CommandContext): void {
@@ -113,17 +121,27 @@ class OutboxCommand {
     ids: readonly string[],
   ): Promise<void> {
     if (verb === 'discard' && !(await this.#mayDiscard(ids))) return
+    const meant: WireItem[] = []
     let count = 0
     for (const place of places) {
-      count += await this.#with(place, async (outbox) => {
-        const meant = (await outbox.list()).filter(isMeantBy(ids))
-        await this.#do(verb, outbox, meant)
-        return meant.length
+      await this.#with(place, async (outbox) => {
+        const found = (await outbox.list()).filter(isMeantBy(ids))
+        const fitting = found.filter(FITS[verb])
+        await this.#do(verb, outbox, fitting)
+        meant.push(...found)
+        count += fitting.length
       })
     }
     if (count > 0) return
-    if (ids.length > 0) throw nothingCalled(ids)
-    this.#output.note(emptyNote(places))
+    if (meant.length > 0) this.#nothingTo(verb, meant)
+    else if (ids.length > 0) throw nothingCalled(ids)
+    else this.#output.note(emptyNote(places))
+  }
+
+  #nothingTo(verb: Exclude<Verb, 'list'>, items: readonly WireItem[]): void {
+    for (const { name, state } of items) {
+      this.#output.note(`There is nothing to ${verb} of ${name}: ${state}.`)
+    }
   }
 
   async #mayDiscard(ids: readonly string[]): Promise<boolean> {
@@ -146,10 +164,7 @@ class OutboxCommand {
     const ids = items.map(({ id }) => id)
     if (ids.length === 0) return
     if (verb === 'save') {
-      await this.#saveAll(
-        outbox,
-        items.filter(({ kind }) => kind === 'put'),
-      )
+      await this.#saveAll(outbox, items)
       return
     }
     const done = verb === 'retry' ? await outbox.retry(ids) : await outbox.discard(ids)

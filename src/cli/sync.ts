@@ -26,11 +26,27 @@ export function addSync(program: Command, { output }: CommandContext): void {
         left.push(...synced.left)
         for (const each of synced.beingWritten) output.note(describeUnclosed(each))
       }
-      for (const { name, state } of left) output.note(`bagfs: ${name}: ${state}`)
+      tellLeft(output, left)
       const owing = (await findRemains(dead)).filter(isOwing)
       for (const drive of owing) output.note(describeDead(drive, systemClock.now()))
       if (left.length + owing.length > 0) process.exitCode = 1
     })
+}
+
+/** Of an outage the first few tell as much as all. */
+const MOST_LINES = 10
+
+function tellLeft(output: Output, left: readonly WireItem[]): void {
+  if (left.length === 0) return
+  for (const { name, state } of left.slice(0, MOST_LINES)) output.note(`bagfs: ${name}: ${state}`)
+  const more = left.length - MOST_LINES
+  if (more > 0) output.note(`bagfs: and ${more} more: bagfs outbox lists all.`)
+  const forUser = left.some(({ failure }) => failure?.waitsForUser === true)
+  output.note(
+    forUser
+      ? '  Mend what it says, then: bagfs outbox retry. bagfs outbox save keeps a copy.'
+      : '  All of it is kept and tried again by itself; bagfs status tells how that goes.',
+  )
 }
 
 function describeUnclosed(path: string): string {

@@ -10,7 +10,7 @@ import { listItems } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import type { CommandContext } from './context.ts'
 import { absoluteMountpoint, insideDrive } from './drive-places.ts'
-import { createLeavingLine } from './leaving-line.ts'
+import { createLeavingLine, describeLeaving, describeWaiting } from './leaving-line.ts'
 import { findMount } from '../disk/find-mount.ts'
 import type { Mount } from '../disk/mountinfo.ts'
 import type { Output } from './output.ts'
@@ -39,13 +39,7 @@ export function addUmount(program: Command, { output }: CommandContext): void {
 async function umount(output: Output, mountpoint: string, now: boolean): Promise<void> {
   const registry = new DriveRegistry(findRegistryDirs())
   const drive = await registry.find(mountpoint)
-  const line = createLeavingLine(output)
-  const answer =
-    drive === undefined
-      ? 'dead'
-      : await askToLeave(drive.socketPath, { now, onProgress: line.show })
-          .catch((error: unknown) => detachHung(drive, now, error))
-          .finally(line.end)
+  const answer = drive === undefined ? 'dead' : await leave(output, drive, now)
   if (drive !== undefined && typeof answer === 'object') {
     // With --now, kept changes are no failure.
     if (answer.kept > 0) tellKept(output, keptNote(answer.kept), { isFailure: !now })
@@ -65,6 +59,17 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
   }
   const kept = await countKept(drive?.stateDir)
   if (kept > 0) tellKept(output, endedNote(kept), { isFailure: true })
+}
+
+async function leave(output: Output, drive: RunningDrive, now: boolean) {
+  const line = createLeavingLine(output, now ? describeWaiting : describeLeaving)
+  try {
+    return await askToLeave(drive.socketPath, { now, onProgress: line.show })
+  } catch (error) {
+    return await detachHung(drive, now, error)
+  } finally {
+    line.end()
+  }
 }
 
 /** With --now, programs are let go of a drive whose process hangs, too. Rejects with what to do next. */

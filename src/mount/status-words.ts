@@ -126,7 +126,8 @@ export function describeHolder({ name, bytes }: DriveStatus['room'][number]): st
 /** `2 changes wait (14 MB), 1 failed and waits for you (bagfs outbox).`; `where` is what helps with those. */
 export function summariseOutbox(items: readonly WireItem[], where = ' (bagfs outbox)'): string {
   const owed = items.filter(isOwed)
-  if (owed.length === 0) return 'empty: everything is stored.'
+  if (items.length === 0) return 'empty: everything is stored.'
+  if (owed.length === 0) return 'nothing waits; what is listed stays on this machine.'
   const bytes = owed.reduce((sum, item) => sum + (item.bytes ?? 0), 0)
   const parts = [
     `${owed.length === 1 ? '1 change waits' : `${owed.length} changes wait`} (${formatSize(bytes)})`,

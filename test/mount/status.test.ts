@@ -181,6 +181,30 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(await drive.sh('sleep 1.1; ls; ls .bagfs/outbox')).toBe('b.txt\nb.txt\n')
   })
 
+  it('says of an empty folder that there is nothing to save or to try again', async () => {
+    const drive = await mount()
+    await drive.sh('mkdir empty')
+    await bagfs('sync', bench.mountpoint)
+    for (const verb of ['save', 'retry']) {
+      const told = await bagfs('outbox', verb, 'empty')
+      expect(told.stderr).toBe(`There is nothing to ${verb} of empty: local only.`)
+      expect((await bagfs('outbox', verb)).stderr).toBe(told.stderr)
+    }
+  })
+
+  it('tells of many changes that cannot be sent in a few lines, and what comes next', async () => {
+    const drive = await mount('--write-back')
+    const heal = bench.service.proxy.add({ match: UPLOAD, fault: UNAVAILABLE })
+    await drive.sh('for i in $(seq 10 21); do echo $i > $i; done')
+    const failed = await bagfs('sync', bench.mountpoint)
+    const lines = failed.stderr.split('\n')
+    expect(lines).toHaveLength(12)
+    expect(lines[10]).toBe('bagfs: and 2 more: bagfs outbox lists all.')
+    expect(lines[11]).toContain('tried again by itself')
+    heal()
+    expect(await bagfs('sync', bench.mountpoint)).toMatchObject({ code: 0, stderr: '' })
+  })
+
   it('gives the old version back when a failed overwrite is discarded', async () => {
     await bench.service.upload('a.txt', 'old\n')
     const drive = await mount()

@@ -67,6 +67,13 @@ describe('the status in words', () => {
     expect(text).toContain('  .DS_Store  12 kB  local only\n')
   })
 
+  it('does not call the outbox empty above what stays on this machine', () => {
+    const outbox = [item({ phase: 'local', name: '.DS_Store', state: 'local only' })]
+    expect(describeStatus(statusWith({ outbox }), NOW)).toContain(
+      'Outbox:   nothing waits; what is listed stays on this machine.\n  .DS_Store  12 kB  local only\n',
+    )
+  })
+
   it('says how old the listing is and why there is no newer one', () => {
     const lastError = { code: 'unavailable', message: 'No route.', atMs: NOW - 30_000 }
     const text = describeStatus(
