@@ -146,7 +146,7 @@ export class FolderFiles {
     const { content } = item
     if (content.from !== 'local') return
     content.staged?.refuseHalf()
-    if (dirname(content.path) === changes.filesDir && (await isThere(content.path))) return
+    if (dirname(content.path) === changes.files.dir && (await isThere(content.path))) return
     await this.#copied(item, contents.make(givenOf(item)), { empty: false })
   }
 

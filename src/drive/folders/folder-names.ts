@@ -263,7 +263,7 @@ export class FolderNames {
     changes.append(operation)
     const target = children.get(name)
     if (target !== undefined) this.#forget(children, target)
-    const { filesDir } = changes
+    const filesDir = changes.files.dir
     await new Replay({ folder, contents, filesDir }, log).run([operation])
     const placed = children.get(name)
     if (placed !== undefined) contents.count(placed)

@@ -188,7 +188,7 @@ export class FolderRounds {
     for (const { item, content } of unclosedOf(folder)) {
       const path = pathOfItem(item, folder.top)
       if (!content.journaled || path === undefined) continue
-      const again = changes.newFile()
+      const again = changes.files.newFile()
       await linkFile(content.path, again.path)
       const { file } = again
       const { length } = content

@@ -38,7 +38,7 @@ export class LocalContents {
 
   /** Empty content, open for writing. */
   make(attributes: GivenAttributes): LocalContent & { staged: StagedFile } {
-    const content = new LocalContent(this.#deps.changes.newFile(), this.#deps.room.room())
+    const content = new LocalContent(this.#deps.changes.files.newFile(), this.#deps.room.room())
     const staged = this.#open(content.path, attributes, content.room, () => content.undo)
     return Object.assign(content, { staged })
   }
@@ -125,7 +125,7 @@ export class LocalContents {
   #undoOf({ file, length, staged }: LocalContent): Undo {
     const { changes } = this.#deps
     const closed = { length: Math.min(length, staged?.size ?? length), operations: changes.count }
-    return new Undo(changes.undoPath(file), closed)
+    return new Undo(changes.files.undoPath(file), closed)
   }
 
   /**
@@ -139,7 +139,7 @@ export class LocalContents {
       return
     }
     const { changes } = this.#deps
-    const closed = new LocalContent(changes.newFile(), this.#deps.room.room())
+    const closed = new LocalContent(changes.files.newFile(), this.#deps.room.room())
     // The content that goes on takes the room.
     closed.room.giveBack()
     Object.assign(closed, { length: undo.length, journaled: true, isClosed: true })

@@ -161,7 +161,7 @@ export class OpenFolder {
     const { changes, content } = intent
     const isBaseUnknown = await this.#loadBase(intent)
     const operations = await this.changes.open(intent)
-    const { filesDir } = this.changes
+    const filesDir = this.changes.files.dir
     const parts = { folder: this.folder, contents: this.#contents, filesDir, isBaseUnknown }
     const replay = new Replay(parts, this.#deps.log)
     // What is on its way already is told from what came after it.

@@ -215,7 +215,7 @@ async function takeFiles(
   for (const item of items) {
     if (item.type !== 'file') taken.push(item)
     else {
-      const { file, path } = open.changes.newFile()
+      const { file, path } = open.changes.files.newFile()
       await rename(join(copies, item.file), path)
       taken.push({ ...item, file })
     }

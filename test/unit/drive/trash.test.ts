@@ -261,9 +261,9 @@ describe.each([false, true])(
 const UPLOAD = { method: 'POST', path: /upload/ }
 
 /** A folder of two files that was deleted and comes back, while the service takes no upload. */
-async function restoredUnsent(writeBack: boolean) {
+async function restoredUnsent(writeBack: boolean, settings: { folderRestMs?: number } = {}) {
   const account = await AccountInProcess.start()
-  const user = await account.open({ writeBack })
+  const user = await account.open({ writeBack, settings })
   await user.makeDirectory('folder')
   await user.write('folder/one', 'first')
   await user.write('folder/two', 'second')
@@ -377,8 +377,14 @@ describe('a folder that came back, and whose zip was damaged before it was store
   ])(
     'is never stored, shows no empty folder, and can be restored anew: %s',
     async (_how, damage) => {
-      const { account, user: before, deleted } = await restoredUnsent(true)
-      await before.write('folder/new', 'written')
+      const rests = { folderRestMs: 60_000 }
+      const { account, user: before, deleted } = await restoredUnsent(true, rests)
+      // While the zip as it came back is just being tried once more, it stays: it is whole.
+      const contentAfterChange = async () => {
+        await before.write('folder/new', 'written')
+        return before.outbox.intents().map((each) => each.kind === 'put' && each.content.from)
+      }
+      await expect.poll(contentAfterChange).toContain('folder')
       await before.drop()
       const bases = basesIn(account)
       expect(bases).toHaveLength(1)
