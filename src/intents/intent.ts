@@ -88,8 +88,6 @@ interface IntentBase {
   readonly deleted?: readonly BagTime[]
   /** Before this is stored, no bag of `replaces` is deleted. */
   readonly after?: readonly MovedTo[]
-  /** True when what it deletes goes to the trash although it moved: it was removed or changed at its new place before that was stored. */
-  readonly isToKeep?: boolean
   /** Earlier puts that this one takes the place of: hidden at once; their bags join `replaces`. */
   readonly supersedes: readonly IntentId[]
   readonly failure?: IntentFailure
@@ -128,6 +126,11 @@ export interface PutIntent extends IntentBase, KeptAttributes {
 /** A promise that the service will forget the bags in `replaces`. */
 export interface DeleteIntent extends IntentBase {
   readonly kind: 'delete'
+  /**
+   * The content that moved, as it is, to the place that `after` names: that bag of `replaces`, or that put of `supersedes`
+   * while it has no bag. What else is deleted goes to the trash, and so does this once it is not there as it came.
+   */
+  readonly movesOn?: BagId | IntentId
 }
 
 export type Intent = PutIntent | DeleteIntent

@@ -4,6 +4,8 @@ import { deletedBags, isAllOf, isStored, orderOf, type Intents } from './rules.t
 
 /** What a superseded put leaves to its successor. */
 export interface Legacy {
+  /** The put. */
+  readonly put?: IntentId
   /** Bags to delete. */
   readonly bags: readonly BagId[]
   /** The one of them that it was given: whatever was deleted or uploaded under this id before is over. */
@@ -34,6 +36,7 @@ export function legacyOf(all: All, put: PutIntent, successor: Intent, known: Kno
   const own = put.bagId === undefined ? [] : [put.bagId]
   const left = put.replacedAreDeleted === true ? stillToHide(all, put, known) : put.replaces
   return {
+    put: put.id,
     bags: [...left, ...own].filter((bagId) => !isOfLater(all, put, bagId, known)),
     ...(put.bagId === undefined ? {} : { given: put.bagId }),
     puts: put.supersedes.filter((id) => all.get(id) !== undefined),

@@ -64,8 +64,12 @@ export function isHeldFile(intent: Intent): boolean {
 
 /** True for a change that is at the service but for bags that are to be deleted there. */
 export function isLeftToDelete(all: Pick<Intents, 'successorOf'>, intent: Intent): boolean {
-  const isKind = intent.kind === 'delete' || intent.phase === 'confirmed'
-  return isKind && isToSend(intent) && !isSuperseded(all, intent.id)
+  return hasOnlyDeletes(intent) && isToSend(intent) && !isSuperseded(all, intent.id)
+}
+
+/** True when all that an intent can have left to do is to delete bags. */
+function hasOnlyDeletes({ kind, phase }: Intent): boolean {
+  return kind === 'delete' || phase === 'confirmed'
 }
 
 /** When an intent may be sent, in milliseconds since the epoch; 0 is at once. */
@@ -153,11 +157,6 @@ export function awaiting(
     .filter(({ after = [] }) => after.some(({ id }) => latestOf(all, id)?.id === put))
 }
 
-/** True for a delete of nothing but what moved to another place. */
-export function isMovedAway({ kind, replaces, after = [] }: Intent): boolean {
-  return kind === 'delete' && replaces.length === 1 && after.length > 0
-}
-
 /** True when content that moved away from an intent's place is in an intent that was found damaged. */
 export function isLostOnItsWay(intent: Intent, all: KnownPuts): boolean {
   return allUnstoredOf(all, intent, new Set()).some(({ id }) => latestOf(all, id) === undefined)
@@ -170,8 +169,9 @@ export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): b
 /**
  * Ids of the intents that must end before `intent` may be sent. These are earlier ones of the same
  * name, so that the service sees changes of a name in their order. What `intent` takes the place of
- * counts too, while that is on its way. An intent that waits for the user, or for its successor,
- * holds up no other. But a bag is not deleted before what moved away from it is stored.
+ * counts too, while that is on its way. An intent that waits for the user, for its successor, or for what moved away
+ * from it to be stored, holds up no other: what it waits for may wait for that. But a bag is not deleted before what
+ * moved away from it is stored.
  */
 export function blockersOf(
   intent: Intent,
@@ -183,6 +183,7 @@ export function blockersOf(
     isToSend(other) &&
     !isForUser(other) &&
     !intent.supersedes.includes(other.id) &&
+    (!hasOnlyDeletes(other) || mayDelete(other, all)) &&
     (!isSuperseded(all, other.id) || isRunning(other.id))
   return [
     ...all
@@ -190,7 +191,7 @@ export function blockersOf(
       .filter(isBlocking)
       .map(({ id }) => id),
     ...intent.supersedes.filter(isRunning),
-    ...(intent.kind === 'delete' || intent.phase === 'confirmed' ? awaitedBy(intent, all) : []),
+    ...(hasOnlyDeletes(intent) ? awaitedBy(intent, all) : []),
   ]
 }
 

@@ -23,6 +23,7 @@ type Passing =
   | 'confirmedAtMs'
   | 'replacedAreDeleted'
   | 'after'
+  | 'movesOn'
   | 'restores'
   | 'restoresSha256'
 
@@ -180,7 +181,7 @@ export function inheriting(successor: Intent, legacy: Legacy): Intent {
   if (successor.kind === 'put') {
     return without({ ...successor, replaces, supersedes, ...more }, 'replacedAreDeleted')
   }
-  const next = { ...successor, replaces, supersedes, ...more }
+  const next = { ...successor, replaces, supersedes, ...more, ...withMoving(successor, legacy) }
   if (next.phase !== 'confirmed') return next
   return without({ ...next, phase: 'waiting' as const }, 'confirmedAtMs')
 }
@@ -277,6 +278,14 @@ function withFates(successor: Intent, legacy: Legacy): Pick<Intent, 'deleted' | 
   }
 }
 
+/** Content that moved before it was stored has a bag now. */
+function withMoving(
+  { movesOn }: DeleteIntent,
+  { put, given }: Legacy,
+): Pick<DeleteIntent, 'movesOn'> {
+  return movesOn !== undefined && movesOn === put && given !== undefined ? { movesOn: given } : {}
+}
+
 /** What has to be stored before an intent deletes a bag, and more of it. */
 function withAfter(
   { after = [] }: Pick<Intent, 'after'>,
@@ -291,8 +300,8 @@ export function movedAway<Kind extends Intent>(intent: Kind, to: MovedTo): Kind 
 }
 
 /** What moved away is no longer at its new place as it was, and may be stored nowhere else. */
-export function toKeep<Kind extends Intent>(intent: Kind): Kind {
-  return { ...intent, isToKeep: true }
+export function toKeep(intent: Intent): Intent {
+  return without(intent, 'movesOn')
 }
 
 /** What moved away is stored at its new place. */

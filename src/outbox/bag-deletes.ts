@@ -1,7 +1,7 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
-import { bagsToDelete, isMovedAway, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
+import { bagsToDelete, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
 import { inheriting } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DoomedBag } from '../trash/keeper.ts'
@@ -139,10 +139,10 @@ export class BagDeletes {
     return listing.refreshNow(signal)
   }
 
-  /** True for a file that is in a folder now; of a folder, other things may have been deleted. */
-  #goesOnElsewhere(bagId: BagId, deleter: Intent): boolean {
-    if (this.#deps.outbox.get(deleter.id)?.isToKeep === true) return false
-    return isMovedAway(deleter) && this.#deps.facts.get(bagId)?.kind !== 'folder'
+  /** True for a file that is in a folder now, as it was. */
+  #goesOnElsewhere(bagId: BagId, { id }: Intent): boolean {
+    const latest = this.#deps.outbox.get(id)
+    return latest?.kind === 'delete' && latest.movesOn === bagId
   }
 
   /** What the trash is to know of a bag. */

@@ -26,7 +26,6 @@ const base = {
   supersedes: z.array(intentId),
   uploaded: optional(z.array(bagTime)),
   after: optional(z.array(z.object({ id: intentId, operations: optional(z.number()) }))),
-  isToKeep: optional(z.boolean()),
   deleted: optional(z.array(bagTime)),
   answeredAtMs: optional(z.number()),
   confirmedAtMs: optional(z.number()),
@@ -71,7 +70,11 @@ const putIntent = z.object({
   replacedAreDeleted: optional(z.boolean()),
 })
 
-const deleteIntent = z.object({ ...base, kind: z.literal('delete') })
+const deleteIntent = z.object({
+  ...base,
+  kind: z.literal('delete'),
+  movesOn: optional(z.union([bagId, intentId])),
+})
 
 const intent = z.discriminatedUnion('kind', [putIntent, deleteIntent])
 

@@ -53,11 +53,19 @@ export function onWayBack(intents: readonly Intent[]): ReadonlySet<BagId> {
   return bags
 }
 
-/** The bag of the trash whose content the service has again by this intent; what was changed meanwhile is not that. */
-export function broughtBack(intent: Intent | undefined): BagId | undefined {
+/**
+ * The item of the trash whose content the service has again by this intent; what was changed meanwhile is not that. Equal
+ * content may be given the same id: then the bag may have been deleted once more, later.
+ */
+export function broughtBack(
+  intent: Intent | undefined,
+  itemOf: (bagId: BagId) => TrashItem | undefined,
+): TrashItem | undefined {
   if (intent?.kind !== 'put' || intent.phase !== 'confirmed') return undefined
-  const { restores, restoresSha256, content } = intent
-  return content.from === 'staged' && content.sha256 === restoresSha256 ? restores : undefined
+  const { restores, restoresSha256, content, createdAtMs } = intent
+  if (restores === undefined || content.from !== 'staged') return undefined
+  const item = content.sha256 === restoresSha256 ? itemOf(restores) : undefined
+  return item !== undefined && item.deletedAtMs <= createdAtMs ? item : undefined
 }
 
 /** True while a folder is made of what came back from the trash: the service does not have that, and the outbox does. */

@@ -141,7 +141,7 @@ export class ChangeLog {
   async #keepOrigins(): Promise<void> {
     const { outbox } = this.#deps
     if (this.#id === undefined) return
-    const origins = awaiting(outbox, this.#id).filter(({ isToKeep }) => isToKeep !== true)
+    const origins = awaiting(outbox, this.#id).filter(({ kind }) => kind === 'delete')
     await Promise.all(origins.map(({ id }) => outbox.update(id, toKeep, { durable: true })))
   }
 

@@ -3,11 +3,12 @@ import { join } from 'node:path'
 import { syncFile } from '../../disk/sync.ts'
 import { keptOf } from '../../domain/attributes.ts'
 import { DriveError, fromFileSystem, goneFile, isDriveError } from '../../domain/errors.ts'
-import type { BagId } from '../../domain/ids.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { BagFacts } from '../../domain/record.ts'
 import type { MovedTo } from '../../intents/intent.ts'
 import { holdsRoom } from '../../outbox/failure.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
+import { bagIdOf } from '../root/bag-attributes.ts'
 import type { Contents } from '../root/contents.ts'
 import type { Entries } from '../root/entries.ts'
 import type { JournalItem } from '../folders/journal.ts'
@@ -102,7 +103,12 @@ export class RootFileSource implements MoveSource {
 
   async remove(to: MovedTo): Promise<void> {
     this.#refuseChanged()
-    await this.#deps.changes.unlink(this.#node, { mayBeReplaced: false, after: to })
+    const movesOn = contentOf(this.#node)
+    await this.#deps.changes.unlink(this.#node, {
+      mayBeReplaced: false,
+      after: to,
+      ...(movesOn === undefined ? {} : { movesOn }),
+    })
     this.#deps.uploader.kick()
   }
 
@@ -172,6 +178,13 @@ export class RootFolderSource extends ItemSource {
     openFolders.detach(this.#node)
     uploader.kick()
   }
+}
+
+/** What of the service or the outbox a file is, as it is; undefined for one that is being written. */
+function contentOf(node: FileNode): BagId | IntentId | undefined {
+  const { entry, hasUnpromised } = node
+  if (hasUnpromised) return undefined
+  return bagIdOf(node) ?? (entry?.kind === 'pending' ? entry.intent.id : undefined)
 }
 
 /** Answers the length of a file that a power cut does not take, in bytes. */

@@ -54,6 +54,12 @@ interface NameChangesDeps {
   readonly clock: Clock
 }
 
+interface RemovalOptions extends Pick<DeleteIntent, 'movesOn'> {
+  readonly mayBeReplaced: boolean
+  /** Where what is removed moved to. */
+  readonly after?: MovedTo
+}
+
 /** How long an unlink may turn out to be the first half of a replacement. A process that dies before it is over has promised nothing. */
 const REPLACEMENT_WINDOW_MS = 1_000
 
@@ -71,10 +77,7 @@ export class NameChanges {
    * Takes a name away. Answers the intent to wait for, if any. `mayBeReplaced` delays the DELETE a
    * moment: the bridge cannot tell an unlink of an open file from the first half of a rename over it.
    */
-  async unlink(
-    node: FileNode,
-    options: { readonly mayBeReplaced: boolean; readonly after?: MovedTo },
-  ): Promise<DeleteIntent | undefined> {
+  async unlink(node: FileNode, options: RemovalOptions): Promise<DeleteIntent | undefined> {
     const base = this.#baseOf(node)
     const name = this.#recordName(node)
     const shown = node.name
@@ -105,7 +108,7 @@ export class NameChanges {
   async #recordDelete(
     name: string,
     base: Base,
-    { mayBeReplaced, after }: { readonly mayBeReplaced: boolean; readonly after?: MovedTo },
+    { mayBeReplaced, after, movesOn }: RemovalOptions,
   ): Promise<DeleteIntent | undefined> {
     const { outbox, entries, clock, uploader } = this.#deps
     const puts = base.supersedes.map((id) => outbox.get(id)).filter((put) => put !== undefined)
@@ -136,6 +139,7 @@ export class NameChanges {
       ...base,
       uploaded: entries.uploadsOf(base.replaces),
       ...(moved.length === 0 ? {} : { after: moved }),
+      ...(movesOn === undefined ? {} : { movesOn }),
       ...(mayBeReplaced ? held : {}),
     })
     await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
@@ -172,7 +176,7 @@ export class NameChanges {
     this.refuseShared(node)
     const { isFolder } = node
     const { shown, serviceName, replaced } = this.#placeOf(target, to, { isFolder })
-    if (isNode(node)) return this.#renameNode(node, target, { shown, serviceName })
+    if (staysHere(node)) return this.#renameHere(node, target, { shown, serviceName })
     if (node.hasUnpromised) return this.#renameDraft(node, { shown, serviceName, replaced })
     const { entry } = node
     if (entry === undefined) throw goneFile()
@@ -292,8 +296,8 @@ export class NameChanges {
     return updated?.kind === 'put' ? updated : undefined
   }
 
-  /** A node of this machine is never sent, so it takes the place of nothing: what has the name is removed. */
-  async #renameNode(
+  /** What stays on this machine is never sent, so it takes the place of nothing: what has the name is removed. */
+  async #renameHere(
     node: FileNode,
     target: FileNode | undefined,
     { shown, serviceName }: { readonly shown: string; readonly serviceName: string },
@@ -302,7 +306,9 @@ export class NameChanges {
     if (node.entry?.kind !== 'pending') throw goneFile()
     if (target !== undefined) await this.unlink(target, { mayBeReplaced: false })
     const change = (put: PutIntent, base: Replaced): PutIntent =>
-      renamed(put, serviceName, { phase: 'local' }, base)
+      put.changes === undefined
+        ? renamed(put, serviceName, { phase: 'local' }, base)
+        : renamedFolder(put, serviceName, base)
     await puts.move(node.entry.intent.id, serviceName, NOTHING, change, { durable: true })
     rootNames.rename(node, shown, serviceName)
     entries.resolve(shown)
@@ -435,6 +441,14 @@ export class NameChanges {
       hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
     })
   }
+}
+
+/** True for what is not sent: a fifo, a socket, a device, or a folder that nothing is in. */
+function staysHere(node: FileNode): boolean {
+  if (isNode(node)) return true
+  const { entry, hasUnpromised } = node
+  if (hasUnpromised || entry?.kind !== 'pending') return false
+  return entry.intent.phase === 'local' && entry.intent.changes !== undefined
 }
 
 /** True for a fifo, a socket or a device. */

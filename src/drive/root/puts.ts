@@ -1,7 +1,7 @@
 import type { KeptAttributes } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
-import type { Base } from '../../intents/base.ts'
+import { NOTHING, type Base } from '../../intents/base.ts'
 import { newPut } from '../../intents/builders.ts'
 import type { DeleteIntent, PutIntent } from '../../intents/intent.ts'
 import { covers, isUnsentDelete, withDeletes } from '../../intents/replacing.ts'
@@ -78,7 +78,9 @@ export class Puts {
     moved: (put: PutIntent, base: Replaced) => PutIntent,
     durability: Durability,
   ): Promise<PutIntent | undefined> {
-    const base = this.#withDeletes(replaced, this.#unsentDeletes(name))
+    const put = this.#deps.outbox.put(id)
+    const stays = put !== undefined && moved(put, NOTHING).phase === 'local'
+    const base = this.#withDeletes(replaced, stays ? [] : this.#unsentDeletes(name))
     const at = { ...this.#placing(id), namesakes: this.namesakesOf(name) }
     const change = ofPut((latest) => named(moved(latest, base), at))
     const updated = await this.#deps.outbox.update(id, change, durability)

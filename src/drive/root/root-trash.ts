@@ -73,10 +73,10 @@ export class RootTrash {
   /** The service has it again; until then a change of mind leaves it in the trash. */
   #forgetStored(intent: Intent | undefined): void {
     const { trash, log } = this.#deps
-    const bagId = broughtBack(intent)
-    if (bagId === undefined || trash.get(bagId) === undefined) return
-    trash.remove([bagId]).catch((error: unknown) => {
-      log.warn({ bagId, error: String(error) }, 'What came back stays in the trash.')
+    const item = broughtBack(intent, (bagId) => trash.get(bagId))
+    if (item === undefined) return
+    trash.remove([item.bagId]).catch((error: unknown) => {
+      log.warn({ bagId: item.bagId, error: String(error) }, 'What came back stays in the trash.')
     })
   }
 

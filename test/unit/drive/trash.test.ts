@@ -3,10 +3,12 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import { deferred } from '../../../src/domain/deferred.ts'
 import { listItems } from '../../../src/outbox/items.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
 
 const DOWNLOAD = { method: 'GET', path: /download/ }
+const UPLOAD = { method: 'POST', path: /upload/ }
 
 /** What the trash has, the newest first. */
 const kept = (user: DriveInProcess): readonly string[] =>
@@ -191,6 +193,16 @@ describe.each([false, true])(
         },
       ],
       [
+        'removed there, and its name is a folder now',
+        async (user) => {
+          await user.makeDirectory('folder/dir')
+          await user.remove('folder/file')
+          await user.rename('folder/dir', 'file')
+          await user.drain()
+          await user.remove('file')
+        },
+      ],
+      [
         'removed in a folder that got another name',
         async (user) => {
           await user.rename('folder', 'renamed')
@@ -241,6 +253,81 @@ describe.each([false, true])(
       expect(kept(user)).toEqual([`file deleted ${BAG.length}`])
     })
 
+    it.each<[string, (user: DriveInProcess) => Promise<unknown>]>([
+      ['written anew', (user) => user.write('file', 'new').catch(String)],
+      [
+        'removed and written anew',
+        async (user) => {
+          await user.remove('file')
+          await user.write('file', 'new').catch(String)
+        },
+      ],
+    ])('is in the trash when it was %s before it moved', async (_how, change) => {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack })
+      await user.makeDirectory('folder')
+      await user.write('folder/own', 'own')
+      await user.write('file', BAG)
+      await user.drain()
+      account.service.proxy.add({
+        match: UPLOAD,
+        fault: { answer: { status: 503, body: '{"detail":"busy"}' } },
+      })
+      await change(user)
+      await user.rename('file', 'folder/file')
+      account.service.proxy.clear()
+      await user.drain()
+      expect(await user.tree()).toEqual({ 'folder/own': 'own', 'folder/file': 'new' })
+      expect(kept(user).filter((item) => item.endsWith(` ${BAG.length}`))).toHaveLength(1)
+    })
+
+    it('is in the trash when a program is writing it as it moves', async () => {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack })
+      await user.makeDirectory('folder')
+      await user.write('folder/own', 'own')
+      await user.write('file', BAG)
+      await user.drain()
+      const handle = await user.open('file', true)
+      await user.drive.write(handle, Buffer.from('new'), 0)
+      await user.rename('file', 'folder/file')
+      await user.drive.flush(handle)
+      await user.drive.release(handle)
+      await user.drain()
+      expect(await user.tree()).toEqual({ 'folder/own': 'own', 'folder/file': 'new' })
+      expect(kept(user).filter((item) => item.endsWith(` ${BAG.length}`))).toHaveLength(1)
+    })
+
+    it.each([
+      ['in no trash when it moves while it is being stored', false],
+      ['in the trash when a program is writing it as it moves while it is being stored', true],
+    ])('is %s', async (_what, isWritten) => {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack: true })
+      await user.makeDirectory('folder')
+      await user.write('folder/own', 'own')
+      await user.drain()
+      const gate = deferred()
+      const sending = deferred()
+      const before = () => {
+        sending.resolve()
+        return gate.promise
+      }
+      account.service.proxy.add({ match: UPLOAD, times: 1, fault: { before } })
+      await user.write('file', BAG)
+      await sending.promise
+      const handle = isWritten ? await user.open('file', true) : undefined
+      if (handle !== undefined) await user.drive.write(handle, Buffer.from('new'), 0)
+      await user.rename('file', 'folder/file')
+      if (handle !== undefined) await user.drive.release(handle)
+      gate.resolve()
+      await user.drain()
+      const now = { 'folder/own': 'own', 'folder/file': isWritten ? 'new' : BAG }
+      expect(await user.tree()).toEqual(now)
+      expect(Object.keys(await account.service.contents())).toEqual(['folder'])
+      expect(kept(user).filter((item) => item.startsWith('file '))).toHaveLength(isWritten ? 1 : 0)
+    })
+
     it('is in no trash when it is still there', async () => {
       const account = await AccountInProcess.start()
       const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
@@ -257,8 +344,6 @@ describe.each([false, true])(
     })
   },
 )
-
-const UPLOAD = { method: 'POST', path: /upload/ }
 
 /** A folder of two files that was deleted and comes back, while the service takes no upload. */
 async function restoredUnsent(writeBack: boolean, settings: { folderRestMs?: number } = {}) {
@@ -439,6 +524,39 @@ describe('what is on its way back', () => {
     await user.drive.trash.restore(deleted.bagId, { name: 'again' })
     await user.drain()
     expect(await user.tree()).toMatchObject({ 'again/one': 'first', 'again/two': 'second' })
+  })
+})
+
+describe.each([false, true])('what came back and is stored (write back: %s)', (writeBack) => {
+  it.each<[string, (user: DriveInProcess) => Promise<void>]>([
+    ['removed', (user) => user.remove('file')],
+    ['replaced', (user) => user.write('file', 'new')],
+    [
+      'moved into a folder and removed there',
+      async (user) => {
+        await user.makeDirectory('folder')
+        await user.write('folder/own', 'own')
+        await user.rename('file', 'folder/file')
+        await user.remove('folder/file')
+      },
+    ],
+  ])('is in the trash once more when it is %s, also after a kill', async (_how, change) => {
+    const account = await AccountInProcess.start()
+    const killed = await account.open({ writeBack })
+    await killed.write('file', 'precious')
+    await killed.drain()
+    await killed.remove('file')
+    await killed.drain()
+    await restore(killed, 'file')
+    await killed.drain()
+    expect(kept(killed)).toEqual([])
+    await change(killed)
+    await killed.drain()
+    const isPrecious = (item: string) => item.endsWith(' 8')
+    expect(kept(killed).filter(isPrecious)).toHaveLength(1)
+    await killed.drop()
+    const user = await account.open({ writeBack })
+    expect(kept(user).filter(isPrecious)).toHaveLength(1)
   })
 })
 

@@ -130,6 +130,27 @@ describe('what has to end before an intent is sent', () => {
     ['one that got its name before', put(2, 'a', { placed: i3 }), [put(1, 'a')], [], [i1]],
     ['none that got its name after', two, [put(1, 'a', { placed: i3 })], [], []],
     [
+      'no delete that waits for what moved away to be stored, which may wait for this one',
+      two,
+      [remove(1, [A], { name: 'a', after: [{ id: i3 }] }), put(3, 'b')],
+      [],
+      [],
+    ],
+    [
+      'no old version that stays until what moved away is stored',
+      two,
+      [put(1, 'a', { ...confirmed, bagId: A, after: [{ id: i3 }] }), put(3, 'b')],
+      [],
+      [],
+    ],
+    [
+      'a delete of what moved away and is stored',
+      two,
+      [remove(1, [A], { name: 'a', after: [{ id: i3 }] }), put(3, 'b', { ...done, bagId: B })],
+      [],
+      [i1],
+    ],
+    [
       'for a delete, what moved away',
       remove(2, [A], { after: [{ id: i1 }] }),
       [put(1, 'b')],
@@ -364,7 +385,7 @@ it('what meant a bag before its id was given again is known, but for what takes 
 })
 
 describe('what a superseded put leaves', () => {
-  const nothing = { bags: [], puts: [], deleted: [], uploaded: [], after: [] }
+  const nothing = { put: i2, bags: [], puts: [], deleted: [], uploaded: [], after: [] }
   const known: KnownOfBags = { isListed: () => false, mayLag: false, receiving: [] }
   const successor = put(9, 'a', { supersedes: [i2] })
   const gone = [{ bagId: B, atMs: 1 }]
