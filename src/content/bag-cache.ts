@@ -13,7 +13,7 @@ import { BagFile } from './bag-file.ts'
 import { BagReader } from './bag-reader.ts'
 import { Bag } from './bag.ts'
 import type { BagDependencies, BagSettings } from './bag.ts'
-import { CacheLayout } from './cache-layout.ts'
+import { CacheLayout, type FilesOfBag } from './cache-layout.ts'
 import { CacheSpace, freeBytesOf } from './cache-space.ts'
 import type { LastDiskRoom } from './cache-space.ts'
 import { DiskSpeed } from './disk-speed.ts'
@@ -120,6 +120,8 @@ export class BagCache {
   readonly #tally: ReadTally
   /** Bags in use; a bag leaves when it retires. */
   readonly #bags = new Map<string, Bag>()
+  /** Keys of complete content that an earlier process left: the disk may have damaged it since. */
+  readonly #unchecked = new Set<string>()
   #closed = false
 
   private constructor(
@@ -156,19 +158,23 @@ export class BagCache {
     const layout = await CacheLayout.open(settings.dir, log)
     const space = new CacheSpace({ layout, log, freeBytes }, settings)
     space.pin(keysOf(dependencies.pinned ?? []))
+    let found: readonly FilesOfBag[]
     try {
-      space.load(await layout.scan())
+      found = await layout.scan()
+      space.load(found)
     } catch (error) {
       throw fromFileSystem(error, `Cannot read the cache directory ${settings.dir}`)
     }
     const support = new RangeSupport()
     const { clock, count = new StreamCount(clock) } = dependencies
     const diskSpeed = new DiskSpeed(clock)
-    return new BagCache(
+    const cache = new BagCache(
       { ...dependencies, layout, space, support, diskSpeed, count },
       settings,
       readDispatcher,
     )
+    for (const { key, kind } of found) if (kind === 'complete') cache.#unchecked.add(key)
+    return cache
   }
 
   get room(): LastDiskRoom {
@@ -186,6 +192,22 @@ export class BagCache {
 
   isComplete(bagId: BagId): boolean {
     return this.heldOf(bagId).isComplete
+  }
+
+  /** True for complete content that came in this process, or was compared with its SHA-256 in it. */
+  isTrusted(bagId: BagId): boolean {
+    return this.isComplete(bagId) && !this.#unchecked.has(fileNameOf(bagId))
+  }
+
+  /**
+   * Compares content that an earlier process left with the SHA-256 that is known, once. To be called before it may take the
+   * place of what is stored: what is `bad` is set aside, and comes anew. Rejects `local-io` when it cannot be read.
+   */
+  async check(bagId: BagId): Promise<void> {
+    const key = fileNameOf(bagId)
+    if (!this.#unchecked.has(key)) return
+    if (this.isComplete(bagId)) await this.verify(bagId)
+    this.#unchecked.delete(key)
   }
 
   /** What is on this machine of a bag. */
@@ -253,7 +275,8 @@ export class BagCache {
   }
 
   /** See `BagCopies.copyTo`. */
-  copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
+  async copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
+    await this.check(bagId)
     return this.#copies.copyTo(this.#use(bagId), path, options)
   }
 
@@ -300,6 +323,7 @@ export class BagCache {
 
   /** See `BagCopies.confirm`; rejects `corrupt` also when the reader has bytes that turned out to be wrong. */
   async confirm(reader: BagReader, options: CopyOptions = {}): Promise<void> {
+    await this.check(reader.bagId)
     await this.#copies.confirm(this.#use(reader.bagId), options)
     reader.check()
   }
@@ -416,6 +440,7 @@ export class BagCache {
       layout.makeFolder(key)
       chmodSync(path, 0o600)
       await moveFile(path, complete)
+      this.#unchecked.delete(key)
     } finally {
       space.adjust(-length)
     }

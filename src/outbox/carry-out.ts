@@ -301,7 +301,9 @@ export class CarryOut {
     const path = this.#deps.outbox.contentPath(put.id)
     this.#step('cache.begin')
     try {
-      await this.#deps.content.adopt(put.bagId, path, put.content.length)
+      if (await this.#isWhole(put)) {
+        await this.#deps.content.adopt(put.bagId, path, put.content.length)
+      } else await rm(path, { force: true })
     } catch (error) {
       this.#deps.log.debug({ bagId: put.bagId, error: String(error) }, 'Not taken into the cache.')
       await rm(path, { force: true })

@@ -228,7 +228,7 @@ export class Outbox implements Intents {
 
   /**
    * Where content may lie that the service has for sure as this bag: it waits for the disk before it becomes the cache's, and
-   * may be that already.
+   * may be that already. What a power cut may have damaged is none.
    */
   stagedAs(bagId: BagId): string | undefined {
     const put = this.intents().find(
@@ -236,7 +236,8 @@ export class Outbox implements Intents {
         each.kind === 'put' &&
         each.phase === 'confirmed' &&
         each.bagId === bagId &&
-        each.content.from === 'staged',
+        each.content.from === 'staged' &&
+        !this.isUnchecked('content', each.id),
     )
     return put === undefined ? undefined : this.contentPath(put.id)
   }

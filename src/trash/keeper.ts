@@ -29,6 +29,8 @@ export interface DoomedBag {
 
 /** Where content is on this machine, or comes from. */
 interface ContentAtHand {
+  /** Sets aside what the disk has damaged. */
+  check(bagId: BagId): Promise<void>
   isComplete(bagId: BagId): boolean
   lengthOf(bagId: BagId): number | undefined
   /** Gives complete content another name; false when it is not all here. */
@@ -71,10 +73,12 @@ export class Keeper {
   /** Fetches small content that is not on this machine. Never rejects: what does not come is not kept. */
   async prepare(bagId: BagId, signal: AbortSignal): Promise<void> {
     const { trash, content, log } = this.#deps
-    if (trash.isOff || this.#fetched.has(bagId) || content.isComplete(bagId)) return
-    const length = this.#lengthOf(bagId)
-    if (length === undefined || length > MOST_FETCHED_BYTES) return
+    if (trash.isOff || this.#fetched.has(bagId)) return
     try {
+      await content.check(bagId)
+      if (content.isComplete(bagId)) return
+      const length = this.#lengthOf(bagId)
+      if (length === undefined || length > MOST_FETCHED_BYTES) return
       if (!(await trash.hasRoom(length))) return
       await this.#fetch(bagId, signal)
       this.#fetched.add(bagId)

@@ -1,7 +1,7 @@
 import type { BagCache } from '../../content/bag-cache.ts'
 import type { BagReader } from '../../content/bag-reader.ts'
 import { keptOf, type KeptAttributes } from '../../domain/attributes.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, isDriveError } from '../../domain/errors.ts'
 import { withoutZip } from '../../domain/folder-names.ts'
 import type { BagId, NodeId } from '../../domain/ids.ts'
 import { openArchive, type Archive, type ArchiveLimits } from '../../zip/archive.ts'
@@ -122,8 +122,20 @@ export class Folder {
     this.closeOldZips()
   }
 
-  /** Reads the tree of a bag; the caller closes its reader. */
+  /** Reads the tree of a bag; the caller closes its reader. What the disk has damaged since an earlier process comes anew. */
   async openZip(bagId: BagId): Promise<OpenZip> {
+    const { cache } = this.#deps
+    try {
+      return await this.#openZip(bagId)
+    } catch (error) {
+      if (!isDriveError(error, 'corrupt') || cache.isTrusted(bagId)) throw error
+      await cache.check(bagId)
+      if (cache.isComplete(bagId)) throw error
+      return this.#openZip(bagId)
+    }
+  }
+
+  async #openZip(bagId: BagId): Promise<OpenZip> {
     const reader = this.#deps.cache.open(bagId)
     try {
       const length = await reader.length()

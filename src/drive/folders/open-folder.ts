@@ -203,9 +203,12 @@ export class OpenFolder {
       throw new DriveError('busy', 'The folder is being stored right now.')
     }
     const { cache, outbox } = this.#deps
-    if (restores === undefined || !isMadeOfRestored(put) || cache.isComplete(restores)) return
+    if (restores === undefined || !isMadeOfRestored(put) || cache.isTrusted(restores)) return
     const base = await restoredBase(outbox, put)
-    if (base === undefined) return
+    if (base === undefined) {
+      cache.forget(restores)
+      return
+    }
     const fresh = `${base}.fresh`
     await rm(fresh, { force: true })
     await linkOrCopy(base, fresh)

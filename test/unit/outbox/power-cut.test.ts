@@ -96,6 +96,28 @@ describe('a power cut', () => {
     },
   )
 
+  it('takes what is stored from the outbox, and neither a program nor the cache gets what is left', async () => {
+    let isKilled = true
+    const shop = await openWorkshop({
+      ...BACK,
+      onStep: (step) => {
+        if (step === 'cache.begin' && isKilled) throw new Error('killed')
+      },
+    })
+    const id = await shop.put('a', 'content')
+    await shop.uploader.drain(stop)
+    const { bagId } = putOf(shop, id)
+    if (bagId === undefined) throw new Error('It is not stored.')
+    expect(shop.outbox.stagedAs(bagId)).toBeDefined()
+    makeZeros(shop.outbox.contentPath(id))
+    isKilled = false
+    const after = await cut(shop)
+    expect(after.outbox.stagedAs(bagId)).toBeUndefined()
+    await after.uploader.drain(stop)
+    expect(after.content.isComplete(bagId)).toBe(false)
+    expect(await after.service.contents()).toEqual({ a: 'content' })
+  })
+
   it('takes nothing of what an intent was before, however often that changes', async () => {
     const shop = await openWorkshop(BACK)
     const id = await shop.put('a', 'content')

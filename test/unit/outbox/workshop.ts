@@ -44,6 +44,7 @@ export interface Workshop {
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly listing: Listing
+  readonly content: BagCache
   readonly facts: FactsStore
   put(name: string, content: string, more?: Partial<PutIntent>): Promise<IntentId>
   delete(name: string, replaces: readonly BagId[], more?: Partial<DeleteIntent>): Promise<IntentId>
@@ -144,6 +145,7 @@ async function open(
     outbox,
     uploader,
     listing,
+    content,
     facts,
     put: (name, text, more) => addPut({ outbox, durable }, name, text, more),
     delete: (name, replaces, more) => addDelete(outbox, name, replaces, more),
