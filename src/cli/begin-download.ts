@@ -25,8 +25,11 @@ export async function beginDownload(
     const onBegin = (): void => {
       silence.requestSent()
     }
-    const { limits } = silence
-    const download = await service.download(bagId, { signal, range: { start }, limits, onBegin })
+    const download = await service.download(bagId, {
+      ...{ signal, range: { start }, onBegin },
+      limits: silence.limits,
+      isLength: (length) => belief.isKnown(length),
+    })
     silence.answered()
     return download
   }

@@ -11,6 +11,8 @@ import { Silence } from './silence.ts'
 const PAUSE = { firstMs: 100, longestMs: 10_000 }
 
 export interface StreamDependencies {
+  /** See `DownloadOptions`. */
+  readonly isLength: (length: number) => boolean
   readonly service: Pick<StorageService, 'download'>
   readonly clock: Clock
   readonly log: Logger
@@ -86,6 +88,7 @@ export class BagStream {
     const head = await service.download(this.bagId, {
       signal: this.signal,
       limits: this.#silence.limits,
+      isLength: this.#dependencies.isLength,
       onBegin: () => {
         this.#silence.requestSent()
       },

@@ -16,7 +16,9 @@ import { Waiters } from './waiters.ts'
 import type { Need, Wait } from './waiters.ts'
 
 export interface BagDependencies
-  extends Omit<ContentDependencies, 'waiters' | 'changed'>, Omit<StreamDependencies, 'support'> {
+  extends
+    Omit<ContentDependencies, 'waiters' | 'changed'>,
+    Omit<StreamDependencies, 'support' | 'isLength'> {
   readonly support: RangeSupport
   readonly diskSpeed: DiskSpeed
   readonly count: StreamCount

@@ -13,7 +13,7 @@ export interface KnownLengths {
 }
 
 /** What an answer's head tells of its body. */
-export type AnswerHead = Pick<Download, 'totalLength' | 'contentType'>
+export type AnswerHead = Pick<Download, 'totalLength' | 'contentType' | 'isDecoded'>
 
 /**
  * A body is content; or it is in doubt, and must come a second time; or it is something else. That
@@ -37,6 +37,11 @@ export class Belief {
   /** A length that came once and that nothing else tells; undefined when nothing is in doubt. */
   get doubted(): number | undefined {
     return this.#doubted
+  }
+
+  /** True for a length that the content is known to have. */
+  isKnown(length: number): boolean {
+    return isKnownLength(this.#known(), length)
   }
 
   /**
@@ -78,12 +83,20 @@ export class Belief {
     const { uploadedLength, possibleLengths } = this.#known()
     if (uploadedLength !== undefined) return length === uploadedLength ? 'content' : 'other'
     if (possibleLengths.includes(length)) return 'content'
+    // What is stored compressed, and labelled so, comes unpacked: twice the same, and wrong.
+    if (head.isDecoded && possibleLengths.length > 0) return 'other'
     return mayBeNoContent(head) ? 'other' : 'doubtful'
   }
 }
 
+/** True for a length of what was uploaded, or of what the listing tells. */
+export function isKnownLength(known: KnownLengths, length: number): boolean {
+  const { uploadedLength, possibleLengths } = known
+  return uploadedLength === undefined ? possibleLengths.includes(length) : length === uploadedLength
+}
+
 /** Types that services and proxies say things in. A file name in the head proves nothing: errors can have one. */
-export function mayBeNoContent({ contentType }: AnswerHead): boolean {
+export function mayBeNoContent({ contentType }: Pick<AnswerHead, 'contentType'>): boolean {
   const [group, type = ''] = (contentType?.split(';')[0] ?? '').trim().toLowerCase().split('/')
   const isText = group === 'application' || group === 'text'
   return isText && /\b(json|html|xml)$/.test(type)

@@ -3,14 +3,14 @@ import type { Download } from '../service/storage-service.ts'
 import type { BagContent } from './bag-content.ts'
 import type { BagFile } from './bag-file.ts'
 import { BagStream, type StreamDependencies, type StreamSettings } from './bag-stream.ts'
-import { COMPARED_BYTES } from './belief.ts'
+import { COMPARED_BYTES, isKnownLength } from './belief.ts'
 import type { CacheSpace } from './cache-space.ts'
 import { cutAt } from './chunks.ts'
 import type { DiskSpeed } from './disk-speed.ts'
 import type { DownloadWindow } from './download-window.ts'
 import type { Waiters } from './waiters.ts'
 
-export interface LandingDependencies extends StreamDependencies {
+export interface LandingDependencies extends Omit<StreamDependencies, 'isLength'> {
   readonly content: BagContent
   readonly window: DownloadWindow
   readonly waiters: Waiters
@@ -65,7 +65,9 @@ export class Landing {
     this.#dependencies = dependencies
     this.#file = dependencies.content.file
     this.#replaced = dependencies.content.replaced
-    this.#stream = new BagStream(dependencies.content.bagId, dependencies, settings)
+    const { content } = dependencies
+    const isLength = (length: number): boolean => isKnownLength(content.known.lengths, length)
+    this.#stream = new BagStream(content.bagId, { ...dependencies, isLength }, settings)
   }
 
   get stopped(): boolean {

@@ -22,48 +22,70 @@ export function rangeHeader({ start, end }: WantedRange): string | undefined {
 }
 
 /** Reads the head of a download. Throws `bad-answer` when the body is not what was asked for. */
-export function toDownload(answer: Answer, wanted: WantedRange): Download {
+export function toDownload(
+  answer: Answer,
+  wanted: WantedRange,
+  isLength: (length: number) => boolean = () => false,
+): Download {
   try {
-    return readHead(answer, wanted)
+    return readHead(answer, wanted, isLength)
   } catch (error) {
     answer.body.destroy()
     throw error
   }
 }
 
-function readHead(answer: Answer, wanted: WantedRange): Download {
+function readHead(
+  answer: Answer,
+  wanted: WantedRange,
+  isLength: (length: number) => boolean,
+): Download {
   const { headers, status } = answer
   if (status !== 200 && status !== 206) {
     throw answer.error('bad-answer', `it answered with status ${status}.`, { status })
   }
-  const range = status === 206 ? checkRange(answer, wanted) : undefined
+  const isDecoded = isEncoded(headers) && !isStoredSo(answer, isLength)
+  const range = status === 206 ? checkRange(answer, wanted, { isDecoded }) : undefined
   const acceptsRanges = /\bbytes\b/i.test(headers['accept-ranges'] ?? '')
   return {
     start: range?.start ?? 0,
-    totalLength: totalLength(answer, range),
-    acceptsRanges: range !== undefined || (acceptsRanges && !isEncoded(headers)),
+    totalLength: isDecoded ? undefined : totalLength(answer, range),
+    acceptsRanges: range !== undefined || (acceptsRanges && !isDecoded),
+    isDecoded,
     contentType: headers['content-type'],
     fileName: fileNameOfDisposition(headers['content-disposition']),
     etag: headers['etag'],
-    body: decodedBody(answer),
+    body: isDecoded ? decodedBody(answer) : answer.body,
   }
 }
 
+/** True for what is labelled as compressed, and is as long as the content is: it is stored so. */
+function isStoredSo({ headers, status }: Answer, isLength: (length: number) => boolean): boolean {
+  const length =
+    status === 206
+      ? parseContentRange(headers['content-range'])?.total
+      : parseContentLength(headers['content-length'])
+  return length !== undefined && isLength(length)
+}
+
 function totalLength(answer: Answer, range: ContentRange | undefined): number | undefined {
-  if (isEncoded(answer.headers)) return undefined
   if (range !== undefined) return range.total
   return parseContentLength(answer.headers['content-length'])
 }
 
 /** A range other than the one asked for would put bytes in the wrong place or leave some out. */
-function checkRange(answer: Answer, wanted: WantedRange): ContentRange {
+function checkRange(
+  answer: Answer,
+  wanted: WantedRange,
+  { isDecoded }: { readonly isDecoded: boolean },
+): ContentRange {
   const range = parseContentRange(answer.headers['content-range'])
   const end = Math.min(wanted.end ?? Infinity, range?.total ?? Infinity)
   const isAsWanted =
     range?.start === wanted.start &&
     (range.end === end || end === Infinity) &&
     isConsistent(answer, range)
-  if (range === undefined || !isAsWanted || isEncoded(answer.headers)) {
+  if (range === undefined || !isAsWanted || isDecoded) {
     throw answer.error('bad-answer', 'it answered with another range than the one asked for.', {
       status: 206,
     })

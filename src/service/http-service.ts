@@ -134,7 +134,8 @@ class HttpService implements StorageService {
     try {
       options.onBegin?.()
       const limits = { ...this.#limits(), ...options.limits }
-      const download = await this.#startDownload(bagId, wanted, { limits, signal })
+      const how = { limits, signal, isLength: options.isLength }
+      const download = await this.#startDownload(bagId, wanted, how)
       download.body.once('close', letGo)
       if (download.body.closed) letGo()
       return download
@@ -244,11 +245,7 @@ class HttpService implements StorageService {
   }
 
   /** A range that the service cannot give (416) is beyond the end of what we thought: the whole tells. */
-  async #startDownload(
-    bagId: BagId,
-    wanted: WantedRange,
-    how: Pick<Call, 'limits' | 'signal'>,
-  ): Promise<Download> {
+  async #startDownload(bagId: BagId, wanted: WantedRange, how: DownloadHow): Promise<Download> {
     try {
       return await this.#downloadOnce(bagId, wanted, how)
     } catch (error) {
@@ -260,7 +257,7 @@ class HttpService implements StorageService {
   #downloadOnce(
     bagId: BagId,
     wanted: WantedRange,
-    { limits, signal }: Pick<Call, 'limits' | 'signal'>,
+    { limits, signal, isLength }: DownloadHow,
   ): Promise<Download> {
     const range = rangeHeader(wanted)
     const path = `/api/bag/download/${toPathSegment(bagId)}`
@@ -272,7 +269,7 @@ class HttpService implements StorageService {
         ...(range === undefined ? {} : { range }),
       },
     }
-    return this.#caller.send(call, (answer) => toDownload(answer, wanted))
+    return this.#caller.send(call, (answer) => toDownload(answer, wanted, isLength))
   }
 
   #short<T>(
@@ -311,6 +308,10 @@ class HttpService implements StorageService {
     const { metadataTimeoutMs } = this.#settings
     return { ...this.#limits(), answerMs: metadataTimeoutMs, wholeMs: metadataTimeoutMs }
   }
+}
+
+interface DownloadHow extends Pick<Call, 'limits' | 'signal'> {
+  readonly isLength: DownloadOptions['isLength']
 }
 
 const JSON_WANTED = { accept: 'application/json', 'accept-encoding': ACCEPTED_ENCODINGS }

@@ -30,6 +30,11 @@ export interface DownloadOptions extends CallOptions {
   readonly range?: { readonly start: number; readonly end?: number }
   /** Instead of the limits of the settings. */
   readonly limits?: DownloadLimits
+  /**
+   * True for a length that the content is known to have, in bytes. A body that is so long as it comes is the content,
+   * whatever its `Content-Encoding` says: some services label with it what is stored compressed.
+   */
+  readonly isLength?: (length: number) => boolean
 }
 
 export interface DownloadLimits {
@@ -47,6 +52,8 @@ export interface Download {
   readonly totalLength: number | undefined
   /** True when the service is known to answer ranges (206, or `Accept-Ranges: bytes`). */
   readonly acceptsRanges: boolean
+  /** True when the body was compressed on its way: what comes may be as long as nothing tells. */
+  readonly isDecoded: boolean
   readonly contentType: string | undefined
   /** File name of `Content-Disposition`, decoded, without any path. */
   readonly fileName: string | undefined

@@ -184,20 +184,28 @@ export class DriveInProcess {
   }
 
   async readAll(handle: HandleId): Promise<string> {
+    return (await this.#bytesOf(handle)).toString()
+  }
+
+  async #bytesOf(handle: HandleId): Promise<Buffer> {
     const chunks: Buffer[] = []
     for (let position = 0; ;) {
       const buffer = Buffer.alloc(64)
       const count = await this.drive.read(handle, buffer, position)
-      if (count === 0) return Buffer.concat(chunks).toString()
+      if (count === 0) return Buffer.concat(chunks)
       chunks.push(buffer.subarray(0, count))
       position += count
     }
   }
 
   async read(path: string): Promise<string> {
+    return (await this.readBytes(path)).toString()
+  }
+
+  async readBytes(path: string): Promise<Buffer> {
     const handle = await this.open(path)
     try {
-      return await this.readAll(handle)
+      return await this.#bytesOf(handle)
     } finally {
       await this.drive.release(handle)
     }

@@ -138,6 +138,7 @@ export class FakeDownloads implements Pick<StorageService, 'download'> {
     return {
       start,
       totalLength: fault.totalLength ?? (tellsLength ? content.length : undefined),
+      isDecoded: false,
       acceptsRanges: start > 0 || this.#options.announcesRanges === true,
       contentType: fault.contentType ?? 'application/octet-stream',
       fileName: fault.fileName === null ? undefined : `${bagId}.bin`,

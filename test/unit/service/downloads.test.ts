@@ -43,6 +43,7 @@ describe('a download', () => {
       start: 0,
       totalLength: 10,
       acceptsRanges: true,
+      isDecoded: false,
       contentType: 'application/octet-stream',
       fileName: 'ü.txt',
       etag: '"e1"',
@@ -62,6 +63,7 @@ describe('a download', () => {
       start: 0,
       totalLength: undefined,
       acceptsRanges: false,
+      isDecoded: false,
       contentType: undefined,
       fileName: undefined,
       etag: undefined,
@@ -156,6 +158,32 @@ describe('a download', () => {
     expect(totalLength).toBeUndefined()
     expect(await bytesOf(body)).toEqual(content)
   })
+
+  it.each([
+    ['whole', undefined],
+    ['in part', { start: 3 }],
+  ])(
+    'that is as long as the content, and called compressed, is taken as it is: %s',
+    async (_what, range) => {
+      const stored = gzipSync(content)
+      const { start = 0 } = range ?? {}
+      const server = await scripted((_request, response) =>
+        response
+          .writeHead(start === 0 ? 200 : 206, {
+            'content-encoding': 'gzip',
+            'content-length': stored.length - start,
+            'content-range': `bytes ${start}-${stored.length - 1}/${stored.length}`,
+          })
+          .end(stored.subarray(start)),
+      )
+      const download = await serviceFor(server.url).download(bag, {
+        isLength: (length) => length === stored.length,
+        ...(range === undefined ? {} : { range }),
+      })
+      expect(download).toMatchObject({ start, totalLength: stored.length, isDecoded: false })
+      expect(await bytesOf(download.body)).toEqual(stored.subarray(start))
+    },
+  )
 
   it('in an encoding that nobody knows is refused', async () => {
     const server = await scripted((_request, response) =>
