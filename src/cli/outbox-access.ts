@@ -70,7 +70,7 @@ function onDisk(stateDir: string, log: Logger): OutboxAccess {
       locked(stateDir, log, async (outbox) => {
         const chosen = chooseItems(listItems(outbox.intents()), ids)
         const meant = chosen.map(({ id }) => id)
-        await discardIntents(outbox, meant, () => false)
+        await discardIntents(outbox, meant)
         return chosen
       }),
   }

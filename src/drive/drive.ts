@@ -426,9 +426,9 @@ export class Drive {
 
   /** Forgets changes because a person says so. Rejects as `discardIntents`. */
   async discard(ids: readonly IntentId[]): Promise<void> {
-    const { uploader, openFolders } = this.#parts
+    const { jobs, openFolders } = this.#parts
     openFolders.refuseWritten(ids)
-    const forgotten = await discardIntents(this.#deps.outbox, ids, (id) => uploader.isRunning(id))
+    const forgotten = await discardIntents(this.#deps.outbox, ids, jobs)
     this.forgetChanges(forgotten)
   }
 

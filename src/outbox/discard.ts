@@ -2,6 +2,7 @@ import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import { isStored, withSuperseded } from '../intents/rules.ts'
+import { Jobs } from './jobs.ts'
 import type { Outbox } from './outbox.ts'
 
 /**
@@ -13,20 +14,23 @@ import type { Outbox } from './outbox.ts'
 export async function discardIntents(
   outbox: Outbox,
   ids: readonly IntentId[],
-  isRunning: (id: IntentId) => boolean,
+  jobs: Pick<Jobs, 'has' | 'withhold'> = new Jobs(),
 ): Promise<readonly IntentId[]> {
   const chosen = ids.flatMap((id) => withSuperseded(outbox, id))
   // The deletes go first: a kill in between must not leave one that waits for nothing any more.
   const all = [...deletesAfter(outbox, chosen), ...chosen]
   refuseHomeless(outbox, all)
-  const sending = all.find(({ id }) => isRunning(id))
+  const sending = all.find(({ id }) => jobs.has(id))
   if (sending !== undefined) {
     throw new DriveError('busy', `${sending.name} is being sent right now.`, {
       hint: 'Try again in a moment.',
     })
   }
-  for (const { id } of all) await outbox.remove(id)
-  return all.map(({ id }) => id)
+  const forgotten = [...new Set(all.map(({ id }) => id))]
+  await jobs.withhold(forgotten, async () => {
+    for (const id of forgotten) await outbox.remove(id)
+  })
+  return forgotten
 }
 
 /** What moved from a folder into one of these puts is taken out of that folder by its other changes. */

@@ -1,4 +1,5 @@
 import { deferred } from '../domain/deferred.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 
 /** A try that is under way. */
@@ -102,6 +103,23 @@ export class Jobs {
     const job = { confirmed: confirmed.promise, done: run(), isOfDrain, sentBytes: 0, abort }
     this.#jobs.set(id, job)
     return job
+  }
+
+  /** Nothing is begun for these while `task` runs; what waits for one of them is told that it was taken back. */
+  async withhold<Result>(ids: readonly IntentId[], task: () => Promise<Result>): Promise<Result> {
+    const over = deferred()
+    const work = async (): Promise<never> => {
+      await over.promise
+      throw new DriveError('interrupted', 'The change was taken back.')
+    }
+    for (const id of ids) {
+      this.begin(id, { isOfDrain: false, work, onFailed: () => Promise.resolve() })
+    }
+    try {
+      return await task()
+    } finally {
+      over.resolve()
+    }
   }
 
   /** Resolves when the first of those that are under way has ended. */

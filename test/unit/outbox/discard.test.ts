@@ -1,10 +1,10 @@
+import { deferred } from '../../../src/domain/deferred.ts'
 import { describe, expect, it } from 'vitest'
 import type { IntentId } from '../../../src/domain/ids.ts'
 import { discardIntents } from '../../../src/outbox/discard.ts'
-import { openWorkshop } from './workshop.ts'
+import { openWorkshop, type Workshop } from './workshop.ts'
 
 const stop = new AbortController().signal
-const isIdle = (): boolean => false
 
 describe('discarding a change', () => {
   it('forgets what it took the place of too, however long the chain', async () => {
@@ -12,7 +12,7 @@ describe('discarding a change', () => {
     const first = await shop.put('a', 'first', { sentAtMs: 1 })
     const second = await shop.put('a', 'second', { supersedes: [first], sentAtMs: 2 })
     const third = await shop.put('a', 'third', { supersedes: [second] })
-    await discardIntents(shop.outbox, [third], isIdle)
+    await discardIntents(shop.outbox, [third])
     expect(shop.outbox.intents()).toEqual([])
     const next = await shop.restart()
     await next.uploader.drain(stop)
@@ -25,7 +25,7 @@ describe('discarding a change', () => {
     await shop.uploader.attempt(first)
     await shop.uploader.finished(first)
     const second = await shop.put('a', 'second', { supersedes: [first] })
-    await discardIntents(shop.outbox, [second], isIdle)
+    await discardIntents(shop.outbox, [second])
     expect(shop.outbox.intents().map(({ id }) => id)).toEqual([first])
     await shop.uploader.drain(stop)
     expect(await shop.service.contents()).toEqual({ a: 'first' })
@@ -35,9 +35,32 @@ describe('discarding a change', () => {
     const shop = await openWorkshop()
     const first = await shop.put('a', 'first')
     const second = await shop.put('a', 'second', { supersedes: [first] })
-    const discarding = discardIntents(shop.outbox, [second], (id) => id === first)
+    const over = deferred()
+    shop.jobs.begin(first, {
+      isOfDrain: false,
+      work: () => over.promise,
+      onFailed: () => Promise.resolve(),
+    })
+    const discarding = discardIntents(shop.outbox, [second], shop.jobs)
     await expect(discarding).rejects.toMatchObject({ code: 'busy' })
     expect(shop.outbox.intents().map(({ id }) => id)).toEqual([first, second])
+    over.resolve()
+  })
+
+  it('is not sent by a try that begins meanwhile', async () => {
+    let tries: Promise<unknown> | undefined
+    const shop: Workshop = await openWorkshop({
+      onStep: (step) => {
+        if (step === 'remove.unlinked') tries ??= shop.uploader.attempt(second).catch(String)
+      },
+    })
+    const first = await shop.put('a', 'first', { sentAtMs: 1 })
+    const second: IntentId = await shop.put('a', 'second', { supersedes: [first] })
+    await discardIntents(shop.outbox, [second], shop.jobs)
+    expect(await tries).toContain('The change was taken back.')
+    await shop.uploader.drain(stop)
+    expect(await shop.service.contents()).toEqual({})
+    expect(shop.jobs.size).toBe(0)
   })
 
   it('brings nothing back when it is killed in the middle', async () => {
@@ -50,11 +73,11 @@ describe('discarding a change', () => {
     })
     const first: IntentId = await shop.put('a', 'first', { sentAtMs: 1 })
     const second = await shop.put('a', 'second', { supersedes: [first] })
-    await expect(discardIntents(shop.outbox, [second], isIdle)).rejects.toThrow()
+    await expect(discardIntents(shop.outbox, [second])).rejects.toThrow()
     isKilled = false
     const next = await shop.restart()
     expect(next.outbox.intents().map(({ id }) => id)).toEqual([second])
-    await discardIntents(next.outbox, [second], isIdle)
+    await discardIntents(next.outbox, [second])
     expect(next.outbox.intents()).toEqual([])
   })
 })

@@ -44,6 +44,7 @@ export interface Workshop {
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly listing: Listing
+  readonly jobs: Jobs
   readonly content: BagCache
   readonly facts: FactsStore
   put(name: string, content: string, more?: Partial<PutIntent>): Promise<IntentId>
@@ -111,10 +112,11 @@ async function open(
   )
   const isShown = (bagId: BagId): boolean =>
     buildTree(listing.current()?.index, outbox.intents()).usesOf(bagId) > 0
+  const jobs = new Jobs()
   const uploader = new Uploader(
     {
       ...base,
-      jobs: new Jobs(),
+      jobs,
       clock,
       outbox,
       service: http,
@@ -144,6 +146,7 @@ async function open(
     service,
     outbox,
     uploader,
+    jobs,
     listing,
     content,
     facts,
