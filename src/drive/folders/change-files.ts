@@ -26,6 +26,7 @@ export class ChangeFiles {
   readonly #root: string
   #journal: Journal | undefined
   #nextFile = 1
+  #hasLostMoved = false
   /** Staged files to remove at the next sync. */
   readonly #dropped: string[] = []
 
@@ -36,15 +37,19 @@ export class ChangeFiles {
 
   /**
    * Takes up what is there, and sets aside what a power cut or the disk has damaged. Answers the operations that the
-   * base of the intent does not have.
+   * base of the intent does not have, and whether something that moved in is lost.
    */
   static async open(
     deps: ChangeFilesDeps,
     intent: PutIntent,
-  ): Promise<{ readonly files: ChangeFiles; readonly unstored: readonly Operation[] }> {
+  ): Promise<{
+    readonly files: ChangeFiles
+    readonly unstored: readonly Operation[]
+    readonly hasLostMoved: boolean
+  }> {
     const files = new ChangeFiles(deps, deps.outbox.directory(intent.id))
     const unstored = await files.#open(intent)
-    return { files, unstored }
+    return { files, unstored, hasLostMoved: files.#hasLostMoved }
   }
 
   async #open(intent: PutIntent): Promise<readonly Operation[]> {
@@ -90,6 +95,7 @@ export class ChangeFiles {
   async #takeOutLost({ id, name }: PutIntent, operations: readonly Operation[]): Promise<void> {
     const lost = await findLost(this.dir, operations)
     if (lost.length === 0) return
+    this.#hasLostMoved = lost.some(({ hasMoved }) => hasMoved)
     const files = lost.map(({ file }) => file)
     await this.#deps.outbox.setAside(id, (aside) => this.#linkTo(join(aside, 'files'), files))
     for (const file of files) await rm(join(this.dir, file))

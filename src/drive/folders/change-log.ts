@@ -91,8 +91,9 @@ export class ChangeLog {
     this.#files?.close()
     this.#files = undefined
     this.#id = intent.id
-    const { files, unstored } = await ChangeFiles.open(this.#deps, intent)
+    const { files, unstored, hasLostMoved } = await ChangeFiles.open(this.#deps, intent)
     this.#files = files
+    if (hasLostMoved) await this.#leaveOrigins()
     this.#tree.noteChanges(true)
     this.#movedIn.clear()
     this.#follow(unstored)
@@ -131,6 +132,16 @@ export class ChangeLog {
     this.#keepOrigins().catch((error: unknown) => {
       this.#deps.log.warn({ error: String(error) }, 'What moved and is gone is in no trash.')
     })
+  }
+
+  /** What moved in is lost here: where it came from it is not deleted, and shows again. */
+  async #leaveOrigins(): Promise<void> {
+    const { outbox } = this.#deps
+    const { id: own } = this.place
+    for (const { id, kind, supersedes } of awaiting(outbox, own)) {
+      if (kind === 'delete' && supersedes.length === 0) await outbox.remove(id)
+    }
+    await this.#keepOrigins()
   }
 
   /** The folder moves to another place as a whole, where what moved in here is followed no more. On disk when this resolves. */

@@ -11,6 +11,8 @@ const madeFields = { ...attributeFields, mode: z.number() }
 
 /** Name of content in the directory of staged files. */
 const file = z.string().regex(/^\d+$/)
+/** SHA-256 in hex. */
+const sum = z.exactOptional(z.string())
 const inTree = { path: z.string(), ...keptFields }
 
 const journalItem = z.discriminatedUnion('type', [
@@ -22,7 +24,8 @@ const journalItem = z.discriminatedUnion('type', [
     mode: z.number().default(0o777),
     target: z.string(),
   }),
-  z.object({ type: z.literal('file'), ...inTree, file, length: z.number() }),
+  // With a sum where it was known as it moved.
+  z.object({ type: z.literal('file'), ...inTree, file, length: z.number(), sha256: sum }),
 ])
 
 const operation = z.discriminatedUnion('op', [
@@ -41,7 +44,7 @@ const operation = z.discriminatedUnion('op', [
     file,
     length: z.number(),
     // Of content that was not on the platter when this was written.
-    sha256: z.exactOptional(z.string()),
+    sha256: sum,
     ...keptFields,
   }),
   z.object({

@@ -155,7 +155,9 @@ export class Replay {
     if (type === 'symlink') return { type, target: described.target, ...base }
     if (type === 'directory') return { type, children: new Map(), archived: undefined, ...base }
     const content = await this.#stagedContent(described.file)
-    return content === undefined ? undefined : { type, content, handles: 0, ...base }
+    if (content === undefined) return undefined
+    content.hasSum = described.sha256 !== undefined
+    return { type, content, handles: 0, ...base }
   }
 
   async #rename(

@@ -86,7 +86,19 @@ export class RootFileSource implements MoveSource {
   finish(): Promise<readonly JournalItem[]> {
     const length = this.#refuseChanged()
     const kept = keptOf(this.#deps.attributes.of(this.#node))
-    return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, ...kept }])
+    const sha256 = this.#sha256
+    const sum = sha256 === undefined ? {} : { sha256 }
+    return Promise.resolve([{ type: 'file', path: '', file: ONLY_FILE, length, ...kept, ...sum }])
+  }
+
+  /** Of the copy, where it is known. */
+  get #sha256(): string | undefined {
+    const { entry, hasUnpromised } = this.#node
+    if (hasUnpromised || entry === undefined) return undefined
+    if (entry.kind === 'bag') return this.#deps.facts.get(entry.record.bagId)?.sha256
+    const { content } = entry.intent
+    if (content.from === 'staged') return content.sha256
+    return content.from === 'bag' ? this.#deps.facts.get(content.bagId)?.sha256 : undefined
   }
 
   /** Answers the length of the copy, in bytes; throws when it is no copy of what has the name. */
