@@ -23,6 +23,7 @@ type Passing =
   | 'confirmedAtMs'
   | 'replacedAreDeleted'
   | 'after'
+  | 'disproofs'
   | 'movesOn'
   | 'restores'
   | 'restoresSha256'
@@ -57,7 +58,7 @@ export function publish<Kind extends Intent>(intent: Kind): Kind {
 
 /** As if it had never been tried. */
 export function withoutFailure<Kind extends Intent>(intent: Kind): Kind {
-  return without(intent, 'failure')
+  return without(intent, 'failure', 'disproofs')
 }
 
 /** A try failed. With `mayHaveArrived` the listing is asked before the next one. */
@@ -115,9 +116,14 @@ export function answered(put: PutIntent, bagId: BagId, nowMs: number): PutIntent
   return without(done, 'failure', 'heldUntilMs')
 }
 
-/** The bag of the id that was answered is not there: the put is to be sent again. */
-export function disproven(put: PutIntent): PutIntent {
+/** The bag of the id that was answered is gone: the put is to be sent again. */
+export function unanswered(put: PutIntent): PutIntent {
   return without(put, 'bagId', 'answeredAtMs', 'confirmedAtMs')
+}
+
+/** As `unanswered`, where no bag of that id holds what was sent. */
+export function disproven(put: PutIntent): PutIntent {
+  return { ...unanswered(put), disproofs: (put.disproofs ?? 0) + 1 }
 }
 
 /** The service has the content, as this bag. */

@@ -30,10 +30,11 @@ import {
   replacedDeleted,
   sent,
   staged,
+  unanswered,
   unpacked,
   withDeleted,
 } from '../intents/transitions.ts'
-import { idOfNoBag, lookForBag } from './proof.ts'
+import { idOfNoBag, lookForBag, refuseDisproven } from './proof.ts'
 import { send, type Sent } from './send.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
@@ -128,6 +129,7 @@ export class CarryOut {
       const latest = await this.#confirm(put, found)
       if (isTaken(latest)) return latest
     }
+    refuseDisproven(put)
     const { signal } = attempt
     if (put.content.from === 'staged') {
       await refuseWithoutRoom(this.#deps, put, { length: put.content.length, signal })
@@ -268,7 +270,8 @@ export class CarryOut {
     const { clock } = this.#deps
     const mayHave = (begun: PutIntent): Promise<unknown> =>
       this.#updatePut(begun, (latest) => sent(latest, clock.now()))
-    const deps = { ...this.#deps, mayHave, answered: this.#answered }
+    const disprove = (sending: PutIntent): Promise<unknown> => this.#updatePut(sending, disproven)
+    const deps = { ...this.#deps, mayHave, disprove, answered: this.#answered }
     const { bagId, isProven } = await send(deps, put, what, attempt)
     if (isProven) return this.#confirm(put, bagId)
     return this.#updatePut(put, (latest) => answered(latest, bagId, clock.now()))
@@ -278,7 +281,7 @@ export class CarryOut {
   async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
     return this.#handover.give(put, bagId, async () => {
       const isGone = await this.#bags.wasDeleted(bagId, put.sentAtMs ?? 0)
-      return isGone ? this.#updatePut(put, disproven) : this.#writeConfirmed(put, bagId)
+      return isGone ? this.#updatePut(put, unanswered) : this.#writeConfirmed(put, bagId)
     })
   }
 

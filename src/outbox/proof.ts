@@ -49,15 +49,16 @@ async function isSameBag(
   signal: AbortSignal,
 ): Promise<boolean | undefined> {
   const { length: expected } = put.content
+  const isLength = (length: number): boolean => length === expected
   const sent =
     put.isFolder === true
       ? undefined
       : ifThereNow(() => readFirst(outbox.contentPath(put.id)), 'Staged content cannot be read')
   if (sent === undefined) {
-    const { isThere, length = expected } = await askForBag(service, bagId, { signal })
+    const { isThere, length = expected } = await askForBag(service, bagId, { signal, isLength })
     return isThere ? length === expected : undefined
   }
-  const found = await askForFirstBytes(service, bagId, COMPARED_BYTES, { signal })
+  const found = await askForFirstBytes(service, bagId, COMPARED_BYTES, { signal, isLength })
   if (found === undefined) return undefined
   return (found.length ?? expected) === expected && found.bytes.equals(sent)
 }
@@ -89,6 +90,19 @@ async function isListedNow(
 
 function lists({ index }: KnownListing, put: PutIntent, bagId: BagId): boolean {
   return index.recordsOf(bagId).some(({ name }) => listedAs(name, put) !== undefined)
+}
+
+/** A service that keeps what is sent otherwise gets no more copies of it than this. */
+const MOST_DISPROOFS = 3
+
+/** Throws what waits for the person once further uploads would only fill the account. */
+export function refuseDisproven({ name, disproofs = 0 }: PutIntent): void {
+  if (disproofs < MOST_DISPROOFS) return
+  throw new DriveError(
+    'rejected',
+    `The service keeps other content than was sent of "${name}": it was sent ${disproofs} times.`,
+    { hint: 'bagfs ls shows what it keeps, and bagfs rm removes it; then bagfs outbox retry.' },
+  )
 }
 
 /** For an id that no bag has, or a bag of another length. */

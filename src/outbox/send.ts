@@ -16,6 +16,8 @@ export interface Sent {
 type SendDeps = UploaderDeps & {
   /** Writes down that the service may have the content. */
   readonly mayHave: (put: PutIntent) => Promise<unknown>
+  /** Writes down that the id it was answered with is that of no bag that holds it. */
+  readonly disprove: (put: PutIntent) => Promise<unknown>
   /** Ids that were answered to uploads which are not confirmed yet. */
   readonly answered: Map<BagId, IntentId>
 }
@@ -108,6 +110,7 @@ async function requireThere(
     return undefined
   })
   if (seen !== false) return seen === true
+  await deps.disprove(put)
   throw idOfNoBag(put)
 }
 

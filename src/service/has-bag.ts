@@ -1,9 +1,10 @@
 import type { Readable } from 'node:stream'
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { CallOptions, Download, StorageService } from './storage-service.ts'
+import type { Download, DownloadOptions, StorageService } from './storage-service.ts'
 
 type Downloads = Pick<StorageService, 'download'>
+type BagOptions = Pick<DownloadOptions, 'signal' | 'isLength'>
 
 /** What one request for the first byte of a bag tells. */
 export interface BagThere {
@@ -16,7 +17,7 @@ export interface BagThere {
 export async function askForBag(
   service: Downloads,
   bagId: BagId,
-  options: CallOptions = {},
+  options: BagOptions = {},
 ): Promise<BagThere> {
   const download = await begin(service, bagId, 1, options)
   if (download === undefined) return { isThere: false }
@@ -33,7 +34,7 @@ export async function askForFirstBytes(
   service: Downloads,
   bagId: BagId,
   count: number,
-  options: CallOptions = {},
+  options: BagOptions = {},
 ): Promise<{ readonly bytes: Buffer; readonly length?: number } | undefined> {
   const download = await begin(service, bagId, count, options)
   if (download === undefined) return undefined
@@ -46,7 +47,7 @@ async function begin(
   service: Downloads,
   bagId: BagId,
   count: number,
-  options: CallOptions,
+  options: BagOptions,
 ): Promise<Download | undefined> {
   try {
     return await service.download(bagId, { ...options, range: { start: 0, end: count } })

@@ -84,6 +84,15 @@ export function readMemberNow(
   return data === undefined ? undefined : wholeContent(data, member)
 }
 
+/**
+ * The kernel asks for no byte of content that has none, so what is wrong with it is to be told when it is opened.
+ * @throws DriveError `corrupt`
+ */
+export function refuseFalselyEmpty({ member, name }: LeafNode): void {
+  if (member.size > 0 || member.crc32 === 0 || isEncrypted(member)) return
+  throw new DriveError('corrupt', `The zip is damaged: "${name}" has no bytes, and a sum of some.`)
+}
+
 function checkWhole({ member, name }: LeafNode, maxBytes: number): void {
   checkReadable(member, name)
   const isLarge = member.size > maxBytes || member.compressedSize > maxBytes + MAX_OVERHEAD_BYTES

@@ -100,9 +100,16 @@ export class TreeBuilder {
 
   #directoryAt(names: readonly string[]): Directory {
     let at = this.#root
+    let pathBytes = 0
     for (const name of names) {
       const child = at.children.get(name)
-      at = child?.type === 'directory' ? child : this.#place(directory(name, at), at)
+      if (child?.type === 'directory') at = child
+      else {
+        // The next zip of the folder has the whole path of each.
+        this.#bytes += pathBytes
+        at = this.#place(directory(name, at), at)
+      }
+      pathBytes += name.length + 1
     }
     return at
   }

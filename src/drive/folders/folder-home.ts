@@ -13,6 +13,7 @@ import type { Outbox } from '../../outbox/outbox.ts'
 import type { AccessTimesStore } from '../../state/access-times-store.ts'
 import type { LocalPartsStore } from '../../state/local-parts-store.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
+import { refuseFalselyEmpty } from '../../zip/content.ts'
 import type { Attributes, DirectoryEntry } from '../tree/attributes.ts'
 import type { Entries } from '../root/entries.ts'
 import type { BagAttributes } from '../root/bag-attributes.ts'
@@ -174,6 +175,8 @@ export class FolderHome implements Home, InsideOfFolders {
 
   async open(node: NodeId, options: OpenOptions): Promise<FolderOpenFile> {
     const { open, item } = await this.#deps.folders.file(node)
+    const { content } = item
+    if (!options.truncate && content.from === 'archive') refuseFalselyEmpty(content.node)
     const file = this.#openFile(open, item, options)
     try {
       if (options.truncate) await file.truncate(0)

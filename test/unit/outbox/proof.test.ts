@@ -51,6 +51,31 @@ describe('the id that an upload was answered with', () => {
     expect(await shop.service.contents()).toEqual({ a: 'content' })
   })
 
+  it.each([false, true])(
+    'that no bag has is asked for three times, and then the change waits (replaces: %s)',
+    async (isReplacing) => {
+      const shop = await openWorkshop({ listingLagMs: 0 })
+      const replaces = isReplacing ? [await shop.given('a', 'old')] : []
+      const match = { method: 'POST' }
+      shop.service.proxy.add({ match, fault: answerOf(200, { bag_id: NO_BAG }) })
+      const id = await shop.put('a', 'content', { replaces })
+      shop.uploader.start()
+      const failure = () => putOf(shop, id).failure
+      await expect.poll(failure).toMatchObject({ code: 'rejected', waitsForUser: true })
+      const uploads = () =>
+        shop.service.proxy.requests.filter(({ method }) => method === 'POST').length
+      expect(uploads()).toBe(3)
+      shop.service.proxy.clear()
+      await shop.uploader.drain(stop)
+      expect(uploads()).toBe(3)
+      expect(existsSync(shop.outbox.contentPath(id))).toBe(true)
+      await shop.uploader.retry(id)
+      await expect.poll(() => putOf(shop, id).phase).toBe('confirmed')
+      await shop.uploader.drain(stop)
+      expect(await shop.service.contents()).toEqual({ a: 'content' })
+    },
+  )
+
   it('counts for nothing when its bag is of another length', async () => {
     const shop = await openWorkshop(PATIENT)
     const other = await shop.service.upload('other', 'other content')

@@ -5,6 +5,7 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { silentLogger } from '../../../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../../../src/local-service/server.ts'
+import { AccountInProcess } from '../../../support/account-in-process.ts'
 import { DriveInProcess } from '../../../support/drive-in-process.ts'
 
 const LENGTH = 600_000
@@ -49,4 +50,25 @@ it('the content of an open file that was found wrong is given to no later read o
   } finally {
     await drive.drop()
   }
+})
+
+/** The record of the only entry in the directory of the zip tells a size of 0 (APPNOTE.TXT 4.3.12). */
+const MAKE_EMPTY = `
+import io, struct, sys, zipfile
+out = io.BytesIO()
+with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as z: z.writestr('entry', 'content')
+data = bytearray(out.getvalue())
+at = data.rindex(b'PK\\x01\\x02')
+data[at + 24:at + 28] = struct.pack('<L', 0)
+sys.stdout.buffer.write(data)`
+
+it('an entry that tells no bytes and a sum of some is an error when it is opened', async () => {
+  const account = await AccountInProcess.start()
+  const { stdout } = await execa('python3', ['-c', MAKE_EMPTY], { encoding: 'buffer' })
+  await account.service.upload('Bad', stdout)
+  const user = await account.open()
+  await expect.poll(() => user.names('Bad').catch(String)).toEqual(['entry'])
+  await expect(user.open('Bad/entry')).rejects.toMatchObject({ code: 'corrupt' })
+  await user.write('Bad/entry', 'whole')
+  expect(await user.read('Bad/entry')).toBe('whole')
 })
