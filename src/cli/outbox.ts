@@ -180,9 +180,9 @@ class OutboxCommand {
   async #save(outbox: OutboxAccess, item: WireItem): Promise<void> {
     const name = encodeName(item.name)
     const dir = resolve(this.#flags.to ?? '.')
-    await makeDirectory(dir)
     const path = join(dir, item.isFolder === true && !name.endsWith('.zip') ? `${name}.zip` : name)
     const content = await outbox.content(item.id)
+    await makeDirectory(dir)
     const file = await openNew(path)
     try {
       await pipeline(content, file.createWriteStream())

@@ -1,8 +1,9 @@
 import type { BagId, IntentId } from '../domain/ids.ts'
+import { listedAs } from '../domain/folder-names.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { firstMarks, lastMarks, toEffects, type Effect, type Marks } from './effects.ts'
 import type { Intent, PutIntent } from './intent.ts'
-import { isDone, isUnproven, mayBeOf } from './rules.ts'
+import { isDone, isSuperseded, isUnproven, mayBeOf, type Intents } from './rules.ts'
 
 /** What expiring needs of a listing. */
 export interface KnownBags {
@@ -84,6 +85,30 @@ export function findReturned(
       (bagId) => isListed(listing, bagId) && !((last.given.get(bagId) ?? '') > order),
     ),
   )
+}
+
+/** A stored put whose bag a listing has under other names only. */
+interface KeptOtherwise {
+  readonly put: PutIntent
+  readonly listedAs: string
+}
+
+/**
+ * Those of puts that ended which a listing does not have under their name: the service has changed that, or keeps one bag
+ * for equal content, under its first name.
+ */
+export function findKeptOtherwise(
+  { index }: Pick<KnownBags, 'index'>,
+  ended: readonly Intent[],
+  all: Pick<Intents, 'successorOf'>,
+): readonly KeptOtherwise[] {
+  return ended.flatMap((put) => {
+    if (put.kind !== 'put' || put.bagId === undefined || isSuperseded(all, put.id)) return []
+    const names = index.recordsOf(put.bagId).map(({ name }) => name)
+    const [first] = names
+    const isNamed = names.some((name) => listedAs(name, put) !== undefined)
+    return first === undefined || isNamed ? [] : [{ put, listedAs: first }]
+  })
 }
 
 function findDoubtful(

@@ -6,7 +6,12 @@ import type { Logger } from '../../domain/logger.ts'
 import type { BagRecord } from '../../domain/record.ts'
 import type { Listing, ListingSnapshot } from '../../namespace/listing.ts'
 import type { Entry } from '../../namespace/entry.ts'
-import { expireIntents, findMissing, findReturned } from '../../intents/expire.ts'
+import {
+  expireIntents,
+  findKeptOtherwise,
+  findMissing,
+  findReturned,
+} from '../../intents/expire.ts'
 import { indexListing, type ListingIndex } from '../../namespace/listing-index.ts'
 import { buildTree, type Tree } from '../../namespace/tree.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -303,7 +308,7 @@ export class Entries {
 
   /** Forgets confirmed intents that the listing agrees with, once a kill could not bring an older one back. */
   async #expire(snapshot: ListingSnapshot): Promise<void> {
-    const { outbox, listing, missing } = this.#deps
+    const { outbox, listing, missing, log } = this.#deps
     if (!outbox.intents().some(isDone) || !(await listing.keep())) return
     const confirmed = outbox.intents()
     const { gone, back } = await missing.look(
@@ -313,6 +318,13 @@ export class Entries {
     this.#followOpenFiles()
     const beside = { gone, back, kept: this.#basesOfDrafts() }
     const expired = expireIntents(snapshot, outbox.intents(), this.#listingLagMs, beside)
+    for (const { put, listedAs } of findKeptOtherwise(snapshot, expired, outbox)) {
+      const { bagId } = put
+      log.warn(
+        { bagId },
+        `The service keeps what was stored as "${put.name}" as "${listedAs}" only.`,
+      )
+    }
     await forgetInOrder(expired, async (intent) => {
       await outbox.remove(intent.id, intent)
       return outbox.get(intent.id) === undefined

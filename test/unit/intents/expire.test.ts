@@ -3,7 +3,12 @@ import { describe, expect, test } from 'vitest'
 import type { BagId } from '../../../src/domain/ids.ts'
 import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
 import type { BagRecord } from '../../../src/domain/record.ts'
-import { expireIntents, findMissing, type KnownBags } from '../../../src/intents/expire.ts'
+import {
+  expireIntents,
+  findKeptOtherwise,
+  findMissing,
+  type KnownBags,
+} from '../../../src/intents/expire.ts'
 import { buildTree, indexListing } from '../../../src/namespace/tree.ts'
 import { bag, intentId, put, record, remove } from '../namespace/builders.ts'
 
@@ -90,6 +95,33 @@ test('what is not confirmed never goes', () => {
     put(5, 'a', { phase: 'waiting', confirmedAtMs: 1, bagId: bag(1), replacedAreDeleted: true }),
   ]
   expect(expired(listing(9 * LAG, bag(1)), ...intents)).toEqual([])
+})
+
+describe('a put whose bag a listing has under other names', () => {
+  const one = finished(1, bag(1))
+  const all = { successorOf: () => undefined }
+  const listedAs = (...names: readonly string[]) => ({
+    index: indexListing(names.map((name) => record(bag(1), name))),
+  })
+
+  test('is told, with the name that the listing has', () => {
+    expect(findKeptOtherwise(listedAs('b'), [one], all)).toEqual([{ put: one, listedAs: 'b' }])
+  })
+
+  test.each([
+    ['it is listed under its name, too', listedAs('b', 'a'), one, all],
+    ['it is in no listing', listedAs(), one, all],
+    ['another put took its place', listedAs('b'), one, { successorOf: () => one }],
+    ['it is a delete', listedAs('b'), remove(1, [bag(1)]), all],
+    [
+      'it is a folder, and the listing has the name of its zip',
+      listedAs('a.zip'),
+      { ...one, isFolder: true },
+      all,
+    ],
+  ])('is none where %s', (_why, from, intent, known) => {
+    expect(findKeptOtherwise(from, [intent], known)).toEqual([])
+  })
 })
 
 describe('intents that hold each other in check', () => {
