@@ -119,7 +119,7 @@ export interface PutIntent extends IntentBase, KeptAttributes {
   readonly namesakes?: readonly BagId[]
   /** The new bag, once the service answered; proven to be there once the put is `confirmed`. */
   readonly bagId?: BagId
-  /** How many uploads of it were answered with the id of no bag that holds it. */
+  /** How many uploads of it were answered with the id of a bag that holds something else. */
   readonly disproofs?: number
   /** True once every bag of `replaces` is deleted at the service. */
   readonly replacedAreDeleted?: boolean

@@ -116,12 +116,12 @@ export function answered(put: PutIntent, bagId: BagId, nowMs: number): PutIntent
   return without(done, 'failure', 'heldUntilMs')
 }
 
-/** The bag of the id that was answered is gone: the put is to be sent again. */
+/** No bag has the id that was answered: the put is to be sent again. */
 export function unanswered(put: PutIntent): PutIntent {
   return without(put, 'bagId', 'answeredAtMs', 'confirmedAtMs')
 }
 
-/** As `unanswered`, where no bag of that id holds what was sent. */
+/** As `unanswered`, where the bag of that id holds something else than was sent. */
 export function disproven(put: PutIntent): PutIntent {
   return { ...unanswered(put), disproofs: (put.disproofs ?? 0) + 1 }
 }

@@ -102,11 +102,12 @@ export class CarryOut {
   async prove(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
     if (!isAnswered(put)) return put
     this.#step('proof.begin')
-    if (await lookForBag(this.#deps, put, put.bagId, signal)) {
+    const found = await lookForBag(this.#deps, put, put.bagId, signal)
+    if (found === 'ours') {
       const latest = await this.#confirm(put, put.bagId)
       return isTaken(latest) ? latest : undefined
     }
-    await this.#updatePut(put, disproven)
+    await this.#updatePut(put, found === 'other' ? disproven : unanswered)
     return undefined
   }
 

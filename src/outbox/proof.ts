@@ -12,6 +12,9 @@ type ProofDeps = Pick<UploaderDeps, 'service' | 'listing' | 'outbox'>
 /** A bag of the same length may be of another upload. So many bytes of it cost little more than the first one. */
 const COMPARED_BYTES = 64 * 1024
 
+/** What an id leads to that an upload was answered with: a bag that holds what was sent, another bag, or none. */
+type Found = 'ours' | 'other' | 'none'
+
 /**
  * Whether the bag is there that an upload was answered with, and holds what was sent. A listing that was asked for
  * since tells it, or a request for its first bytes, or a listing that is asked for now. Rejects when none of them can
@@ -22,20 +25,20 @@ export async function lookForBag(
   put: PutIntent,
   bagId: BagId,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<Found> {
   const current = deps.listing.current()
   const { confirmedAtMs = Infinity } = put
   if (current !== undefined && current.startedAtMs > confirmedAtMs && lists(current, put, bagId)) {
-    return true
+    return 'ours'
   }
   try {
     const isSame = await isSameBag(deps, put, bagId, signal)
-    if (isSame !== undefined) return isSame
+    if (isSame !== undefined) return isSame ? 'ours' : 'other'
   } catch (error) {
-    if (await isListedNow(deps, put, bagId, signal)) return true
+    if (await isListedNow(deps, put, bagId, signal)) return 'ours'
     throw error
   }
-  return isListedNow(deps, put, bagId, signal)
+  return (await isListedNow(deps, put, bagId, signal)) ? 'ours' : 'none'
 }
 
 /**

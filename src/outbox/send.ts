@@ -16,7 +16,7 @@ export interface Sent {
 type SendDeps = UploaderDeps & {
   /** Writes down that the service may have the content. */
   readonly mayHave: (put: PutIntent) => Promise<unknown>
-  /** Writes down that the id it was answered with is that of no bag that holds it. */
+  /** Writes down that it was answered with the id of a bag that holds something else. */
   readonly disprove: (put: PutIntent) => Promise<unknown>
   /** Ids that were answered to uploads which are not confirmed yet. */
   readonly answered: Map<BagId, IntentId>
@@ -109,8 +109,8 @@ async function requireThere(
     deps.log.debug({ bagId, error: String(error) }, 'Whether a new bag is there is not known.')
     return undefined
   })
-  if (seen !== false) return seen === true
-  await deps.disprove(put)
+  if (seen === undefined || seen === 'ours') return seen === 'ours'
+  if (seen === 'other') await deps.disprove(put)
   throw idOfNoBag(put)
 }
 
