@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { readFile } from 'node:fs/promises'
 import { afterEach, describe, expect, it } from 'vitest'
+import { deferred } from '../../../src/domain/deferred.ts'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, readSome, setUp } from './fake-downloads.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -112,12 +113,18 @@ describe('a cut download', () => {
     const one = noiseOf(20 * MIB, 1)
     const other = { etag: '"two"', content: noiseOf(20 * MIB, 2) }
     service.contents.set(A, one)
-    service.faults.push({ cutAfter: 1000 }, other)
+    // The stream from the start goes on once the far seek is answered.
+    const isSought = deferred()
+    const beforeChunk = async (position: number): Promise<void> => {
+      if (position >= MIB) await isSought.promise
+    }
+    service.faults.push({ cutAfter: 1000 }, other, { beforeChunk })
     const reader = cache.open(A)
     expect((await readSome(reader, 0, 2000)).equals(one.subarray(0, 2000))).toBe(true)
     service.faults.push(other)
     const seen = await readSome(reader, 10 * MIB, 1000)
     expect(seen.equals(other.content.subarray(10 * MIB, 10 * MIB + 1000))).toBe(true)
+    isSought.resolve()
     await expect(readAll(reader).then(lengthOf)).rejects.toMatchObject({ code: 'corrupt' })
     expect((await readAll(cache.open(A))).equals(one)).toBe(true)
   })
