@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
+import type { DriveInProcess } from '../../support/drive-in-process.ts'
 
 /** Folders rest for longer than the moves of a test take. */
 const RESTS = { folderRestMs: 2_000 }
@@ -40,31 +41,36 @@ describe.each([false, true])('what changes names in a circle (write back: %s)', 
     expect(await other.tree()).toEqual({ 'a/b': 'b', 'b/a': 'a' })
   })
 
-  it('is deleted at the service, where an empty folder gets its name', async () => {
+  it.each<[string, (user: DriveInProcess) => Promise<void>]>([
+    [
+      'gets the name of a file',
+      async (user) => {
+        await user.write('name', 'stored')
+        await user.drain()
+        await user.write('name', 'written anew')
+        await user.remove('name')
+      },
+    ],
+    [
+      'takes the place of an emptied one',
+      async (user) => {
+        await user.makeDirectory('name')
+        await user.write('name/file', 'stored')
+        await user.drain()
+        await user.remove('name/file')
+      },
+    ],
+  ])('is deleted at the service, where an empty folder %s', async (_how, begin) => {
     const account = await AccountInProcess.start()
     const user = await account.open({ writeBack, settings: RESTS })
-    await user.write('name', 'stored')
-    await user.drain()
-    await user.write('name', 'written anew')
-    await user.remove('name')
+    await begin(user)
     await user.makeDirectory('empty')
     await user.rename('empty', 'name')
     await user.drain()
     expect(await account.service.contents()).toEqual({})
     expect(await user.tree()).toEqual({ name: null })
-  })
-
-  it('is deleted at the service, where an empty folder takes the place of an emptied one', async () => {
-    const account = await AccountInProcess.start()
-    const user = await account.open({ writeBack, settings: RESTS })
-    await user.makeDirectory('name')
-    await user.write('name/file', 'stored')
+    await user.write('name/later', 'later')
     await user.drain()
-    await user.remove('name/file')
-    await user.makeDirectory('empty')
-    await user.rename('empty', 'name')
-    await user.drain()
-    expect(await account.service.contents()).toEqual({})
-    expect(await user.tree()).toEqual({ name: null })
+    expect(await (await account.open({}, 'elsewhere')).tree()).toEqual({ 'name/later': 'later' })
   })
 })
