@@ -4,11 +4,10 @@ import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import { damageCache } from '../../support/damage-cache.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import { BUSY } from '../../support/uploads.ts'
 import { kept, restore } from '../../support/trash.ts'
 import { listItems } from '../../../src/outbox/items.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
-
-const UPLOAD = { method: 'POST', path: /upload/ }
 
 /** A folder of two files that was deleted and comes back, while the service takes no upload. */
 async function restoredUnsent(writeBack: boolean, settings: { folderRestMs?: number } = {}) {
@@ -22,10 +21,7 @@ async function restoredUnsent(writeBack: boolean, settings: { folderRestMs?: num
   await user.drain()
   const deleted = user.drive.trash.items().find(({ length }) => length > 200)
   if (deleted === undefined) throw new Error('No version of the folder has both.')
-  account.service.proxy.add({
-    match: UPLOAD,
-    fault: { answer: { status: 503, body: '{"detail":"busy"}' } },
-  })
+  account.service.proxy.add(BUSY)
   const restoring = user.drive.trash.restore(deleted.bagId)
   if (writeBack) await restoring
   else await expect(restoring).rejects.toThrow('waits in the outbox')

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import { BUSY, UPLOAD } from '../../support/uploads.ts'
 import { kept, restore } from '../../support/trash.ts'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
 
 const DOWNLOAD = { method: 'GET', path: /download/ }
-const UPLOAD = { method: 'POST', path: /upload/ }
 
 describe.each([false, true])('what is deleted (write back: %s)', (writeBack) => {
   it('is kept here, gone at the service at once, and can be restored', async () => {
@@ -128,6 +128,36 @@ describe.each([false, true])(
   'a stored file that moves into a folder (write back: %s)',
   (writeBack) => {
     const BAG = 'precious'
+    const RESTS = { writeBack, settings: { folderRestMs: 60_000 } }
+
+    /** Stored files, and a folder of this machine that rests for longer than a test takes. */
+    const storedBeside = async (files: Readonly<Record<string, string>>) => {
+      const account = await AccountInProcess.start()
+      const user = await account.open(RESTS)
+      for (const [name, content] of Object.entries(files)) await user.write(name, content)
+      await user.drain()
+      await user.makeDirectory('folder')
+      await user.write('folder/own', 'own')
+      return { account, user }
+    }
+
+    /** A stored file and a stored folder. */
+    const allStored = async () => {
+      const account = await AccountInProcess.start()
+      const user = await account.open({ writeBack })
+      await user.makeDirectory('folder')
+      await user.write('folder/own', 'own')
+      await user.write('file', BAG)
+      await user.drain()
+      return { account, user }
+    }
+
+    /** What was written in the place of the file is in the folder, and the file in the trash. */
+    const expectReplaced = async (user: DriveInProcess): Promise<void> => {
+      expect(await user.tree()).toEqual({ 'folder/own': 'own', 'folder/file': 'new' })
+      expect(kept(user).filter((item) => item.endsWith(` ${BAG.length}`))).toHaveLength(1)
+    }
+
     it.each<[string, (user: DriveInProcess) => Promise<void>]>([
       ['removed there', (user) => user.remove('folder/file')],
       ['replaced there', (user) => user.write('folder/file', 'other')],
@@ -198,12 +228,7 @@ describe.each([false, true])(
         },
       ],
     ])('is in the trash when it is %s before that is stored', async (_how, change) => {
-      const account = await AccountInProcess.start()
-      const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
-      await user.write('file', BAG)
-      await user.drain()
-      await user.makeDirectory('folder')
-      await user.write('folder/own', 'own')
+      const { user } = await storedBeside({ file: BAG })
       await user.rename('file', 'folder/file')
       await change(user)
       await user.drain()
@@ -213,12 +238,7 @@ describe.each([false, true])(
     })
 
     it('is in the trash when what took its place there is removed, too', async () => {
-      const account = await AccountInProcess.start()
-      const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
-      for (const name of ['one', 'two']) await user.write(name, name)
-      await user.drain()
-      await user.makeDirectory('folder')
-      await user.write('folder/own', 'own')
+      const { user } = await storedBeside({ one: 'one', two: 'two' })
       for (const name of ['one', 'two']) await user.rename(name, 'folder/file')
       await user.remove('folder/file')
       await user.drain()
@@ -226,16 +246,10 @@ describe.each([false, true])(
     })
 
     it('is in the trash when it is removed there after a kill', async () => {
-      const account = await AccountInProcess.start()
-      const rests = { writeBack, settings: { folderRestMs: 60_000 } }
-      const killed = await account.open(rests)
-      await killed.write('file', BAG)
-      await killed.drain()
-      await killed.makeDirectory('folder')
-      await killed.write('folder/own', 'own')
+      const { account, user: killed } = await storedBeside({ file: BAG })
       await killed.rename('file', 'folder/file')
       await killed.drop()
-      const user = await account.open(rests)
+      const user = await account.open(RESTS)
       await user.remove('folder/file')
       await user.drain()
       expect(kept(user)).toEqual([`file deleted ${BAG.length}`])
@@ -251,39 +265,24 @@ describe.each([false, true])(
         },
       ],
     ])('is in the trash when it was %s before it moved', async (_how, change) => {
-      const account = await AccountInProcess.start()
-      const user = await account.open({ writeBack })
-      await user.makeDirectory('folder')
-      await user.write('folder/own', 'own')
-      await user.write('file', BAG)
-      await user.drain()
-      account.service.proxy.add({
-        match: UPLOAD,
-        fault: { answer: { status: 503, body: '{"detail":"busy"}' } },
-      })
+      const { account, user } = await allStored()
+      account.service.proxy.add(BUSY)
       await change(user)
       await user.rename('file', 'folder/file')
       account.service.proxy.clear()
       await user.drain()
-      expect(await user.tree()).toEqual({ 'folder/own': 'own', 'folder/file': 'new' })
-      expect(kept(user).filter((item) => item.endsWith(` ${BAG.length}`))).toHaveLength(1)
+      await expectReplaced(user)
     })
 
     it('is in the trash when a program is writing it as it moves', async () => {
-      const account = await AccountInProcess.start()
-      const user = await account.open({ writeBack })
-      await user.makeDirectory('folder')
-      await user.write('folder/own', 'own')
-      await user.write('file', BAG)
-      await user.drain()
+      const { user } = await allStored()
       const handle = await user.open('file', true)
       await user.drive.write(handle, Buffer.from('new'), 0)
       await user.rename('file', 'folder/file')
       await user.drive.flush(handle)
       await user.drive.release(handle)
       await user.drain()
-      expect(await user.tree()).toEqual({ 'folder/own': 'own', 'folder/file': 'new' })
-      expect(kept(user).filter((item) => item.endsWith(` ${BAG.length}`))).toHaveLength(1)
+      await expectReplaced(user)
     })
 
     it.each([
@@ -317,13 +316,8 @@ describe.each([false, true])(
     })
 
     it('is in no trash when it is still there', async () => {
-      const account = await AccountInProcess.start()
-      const user = await account.open({ writeBack, settings: { folderRestMs: 60_000 } })
-      for (const name of ['one', 'two']) await user.write(name, name)
-      await user.drain()
-      await user.makeDirectory('folder')
+      const { user } = await storedBeside({ one: 'one', two: 'two' })
       for (const name of ['one', 'two']) await user.rename(name, `folder/${name}`)
-      await user.write('folder/own', 'own')
       await user.remove('folder/own')
       await user.rename('folder/one', 'folder/renamed')
       await user.drain()

@@ -14,6 +14,17 @@ async function discard(user: DriveInProcess, ...names: readonly string[]): Promi
   await user.drive.discard(chosen.map(({ id }) => id))
 }
 
+/** A stored folder of two files. */
+async function storedFolder() {
+  const account = await AccountInProcess.start()
+  const user = await account.open(RESTS)
+  await user.makeDirectory('folder')
+  await user.write('folder/one', 'first')
+  await user.write('folder/two', 'second')
+  await user.drain()
+  return { account, user }
+}
+
 describe('changes of a folder that are discarded', () => {
   it.each([
     ['a removal', (user: DriveInProcess) => user.remove('folder/one')],
@@ -21,12 +32,7 @@ describe('changes of a folder that are discarded', () => {
     ['new content', (user: DriveInProcess) => user.write('folder/one', 'changed')],
     ['a new file', (user: DriveInProcess) => user.write('folder/new', 'new')],
   ])('show no more, and are in nothing that is stored later: %s', async (_what, change) => {
-    const account = await AccountInProcess.start()
-    const user = await account.open(RESTS)
-    await user.makeDirectory('folder')
-    await user.write('folder/one', 'first')
-    await user.write('folder/two', 'second')
-    await user.drain()
+    const { account, user } = await storedFolder()
     await change(user)
     await discard(user, 'folder')
     const stored = { 'folder/one': 'first', 'folder/two': 'second' }
@@ -53,12 +59,7 @@ describe('changes of a folder that are discarded', () => {
   })
 
   it('are not discarded while a program writes in the folder', async () => {
-    const account = await AccountInProcess.start()
-    const user = await account.open(RESTS)
-    await user.makeDirectory('folder')
-    await user.write('folder/one', 'first')
-    await user.write('folder/two', 'second')
-    await user.drain()
+    const { account, user } = await storedFolder()
     await user.remove('folder/two')
     const handle = await user.drive.open(await user.node('folder/one'), {
       writable: true,
