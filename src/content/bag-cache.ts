@@ -1,4 +1,4 @@
-import { chmodSync, lstatSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import PQueue from 'p-queue'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
@@ -7,11 +7,9 @@ import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { linkOrCopy } from '../disk/link-or-copy.ts'
-import { moveFile } from '../disk/move-file.ts'
 import { BagCopies, type ContentSum, type CopyOptions } from './bag-copies.ts'
-import { BagFile } from './bag-file.ts'
 import { BagReader } from './bag-reader.ts'
-import { Bag } from './bag.ts'
+import { BagsInUse } from './bags-in-use.ts'
 import type { BagDependencies, BagSettings } from './bag.ts'
 import { CacheLayout, type FilesOfBag } from './cache-layout.ts'
 import { CacheSpace, freeBytesOf } from './cache-space.ts'
@@ -118,11 +116,9 @@ export class BagCache {
   readonly #readDispatcher: ReadDispatcher
   readonly #copies: BagCopies
   readonly #tally: ReadTally
-  /** Bags in use; a bag leaves when it retires. */
-  readonly #bags = new Map<string, Bag>()
+  readonly #bags: BagsInUse
   /** Keys of complete content that an earlier process left: the disk may have damaged it since. */
   readonly #unchecked = new Set<string>()
-  #closed = false
 
   private constructor(
     dependencies: Omit<BagDependencies, 'retired' | 'background'>,
@@ -140,6 +136,7 @@ export class BagCache {
       },
     }
     this.#settings = settings
+    this.#bags = new BagsInUse(this.#dependencies, settings)
     this.#copies = new BagCopies({ ...dependencies, readDispatcher }, settings)
   }
 
@@ -183,7 +180,7 @@ export class BagCache {
 
   /** A reader of the bag. Starts no download by itself; throws `local-io` when the disk fails. */
   open(bagId: BagId, options: ReadOptions = {}): BagReader {
-    return new BagReader(this.#use(bagId), this.#readDispatcher, {
+    return new BagReader(this.#bags.use(bagId), this.#readDispatcher, {
       ...options,
       isProbe: false,
       tally: this.#tally,
@@ -213,7 +210,7 @@ export class BagCache {
   /** What is on this machine of a bag. */
   heldOf(bagId: BagId): HeldContent {
     const key = fileNameOf(bagId)
-    const bag = this.#bags.get(key)
+    const bag = this.#bags.get(bagId)
     if (bag !== undefined) {
       const { receivedBytes, isComplete, isDownloading } = bag
       return { bytes: receivedBytes, isComplete, isDownloading }
@@ -229,7 +226,7 @@ export class BagCache {
     if (known !== undefined) return known
     const key = fileNameOf(bagId)
     const idle = this.#dependencies.space.peek(key)
-    return this.#bags.get(key)?.length ?? (idle?.kind === 'complete' ? idle.bytes : undefined)
+    return this.#bags.get(bagId)?.length ?? (idle?.kind === 'complete' ? idle.bytes : undefined)
   }
 
   /**
@@ -246,7 +243,8 @@ export class BagCache {
       if (!found.isFile() || found.size !== length) {
         throw new DriveError('invalid', `${path} is not a file of ${length} bytes.`)
       }
-      await this.#adoptFile(bagId, path, length)
+      await this.#bags.adopt(bagId, path, length)
+      this.#unchecked.delete(fileNameOf(bagId))
     } catch (error) {
       throw fromFileSystem(error, `Cannot take ${path} into the cache`)
     }
@@ -259,7 +257,7 @@ export class BagCache {
   async linkTo(bagId: BagId, path: string): Promise<boolean> {
     const key = fileNameOf(bagId)
     const { layout, space } = this.#dependencies
-    const inUse = this.#bags.get(key)
+    const inUse = this.#bags.get(bagId)
     await inUse?.finalized()
     const idle = space.peek(key)?.kind === 'complete' ? layout.paths(key).complete : undefined
     const from = inUse?.finalPath ?? idle
@@ -277,12 +275,12 @@ export class BagCache {
   /** See `BagCopies.copyTo`. */
   async copyTo(bagId: BagId, path: string, options: CopyOptions = {}): Promise<number> {
     await this.check(bagId)
-    return this.#copies.copyTo(this.#use(bagId), path, options)
+    return this.#copies.copyTo(this.#bags.use(bagId), path, options)
   }
 
   /** See `BagCopies.sumOf`. */
   sumOf(bagId: BagId, options: CopyOptions = {}): Promise<ContentSum> {
-    return this.#copies.sumOf(this.#use(bagId), options)
+    return this.#copies.sumOf(this.#bags.use(bagId), options)
   }
 
   /** The content of these bags stays whatever the limit and the disk's floor are, and that of no others. */
@@ -306,7 +304,7 @@ export class BagCache {
    */
   async fetch(bagId: BagId, options: FetchOptions = {}): Promise<number> {
     const { isBehind = false, signal, onProgress } = options
-    const bag = this.#use(bagId)
+    const bag = this.#bags.use(bagId)
     const { length } = await this.#copies.sumOf(bag, {
       ...options,
       // One that runs far ahead of its reader would not stop for programs.
@@ -324,7 +322,7 @@ export class BagCache {
   /** See `BagCopies.confirm`; rejects `corrupt` also when the reader has bytes that turned out to be wrong. */
   async confirm(reader: BagReader, options: CopyOptions = {}): Promise<void> {
     await this.check(reader.bagId)
-    await this.#copies.confirm(this.#use(reader.bagId), options)
+    await this.#copies.confirm(this.#bags.use(reader.bagId), options)
     reader.check()
   }
 
@@ -335,7 +333,7 @@ export class BagCache {
    */
   async head(bagId: BagId, length: number, options: HeadOptions = {}): Promise<BagHead> {
     const { signal, mustBeSure = false } = options
-    const bag = this.#use(bagId)
+    const bag = this.#bags.use(bagId)
     const reader = new BagReader(bag, this.#readDispatcher, {
       isProbe: true,
       takesDoubts: !mustBeSure,
@@ -359,7 +357,7 @@ export class BagCache {
       throw new DriveError('not-found', `Bag ${bagId} is not complete in the cache.`)
     }
     if (this.#dependencies.facts.get(bagId)?.sha256 === undefined) return 'unknown'
-    const bag = this.#use(bagId)
+    const bag = this.#bags.use(bagId)
     const claim = bag.claim({})
     try {
       return (await bag.isAsKnown()) ? 'good' : 'bad'
@@ -370,7 +368,7 @@ export class BagCache {
 
   stats(): CacheStats {
     const { space } = this.#dependencies
-    const open = [...this.#bags.values()]
+    const open = this.#bags.all()
     return {
       bytes: space.usedBytes,
       maxBytes: this.#settings.maxBytes,
@@ -390,69 +388,9 @@ export class BagCache {
 
   /** Stops downloads, puts partial content aside and closes every file. Readers end with it. */
   async close(): Promise<void> {
-    this.#closed = true
-    await Promise.all([...this.#bags.values()].map((bag) => bag.shutDown()))
+    await this.#bags.close()
     await this.#background.onIdle()
     await this.#dependencies.space.removalsDone()
-  }
-
-  #use(bagId: BagId): Bag {
-    if (this.#closed) throw new DriveError('bad-handle', 'The cache is closed.')
-    const key = fileNameOf(bagId)
-    const inUse = this.#bags.get(key)
-    if (inUse !== undefined) return inUse
-    const dependencies: BagDependencies = {
-      ...this.#dependencies,
-      retired: () => {
-        this.#bags.delete(key)
-      },
-    }
-    const bag = new Bag({ ...this.#openFile(bagId, key), key }, dependencies, this.#settings)
-    this.#bags.set(key, bag)
-    return bag
-  }
-
-  #openFile(bagId: BagId, key: string): { file: BagFile; isComplete: boolean } {
-    const { layout, space, facts, log } = this.#dependencies
-    const idle = space.take(key)
-    if (idle?.kind === 'complete') {
-      const file = BagFile.openComplete(layout, bagId, key)
-      const length = facts.get(bagId)?.length ?? idle.bytes
-      if (file?.total === length) return { file, isComplete: true }
-      file?.close()
-    } else if (idle?.kind === 'partial') {
-      const file = BagFile.openPartial(layout, bagId, key)
-      if (file !== undefined) return { file, isComplete: false }
-    }
-    if (idle !== undefined) {
-      log.warn({ bagId, kind: idle.kind }, 'Cached content is not as it was left; removed.')
-      space.track(layout.remove(key, idle.kind))
-    }
-    return { file: BagFile.empty(layout, bagId, key), isComplete: false }
-  }
-
-  async #adoptFile(bagId: BagId, path: string, length: number): Promise<void> {
-    const { layout, space } = this.#dependencies
-    const key = fileNameOf(bagId)
-    const { complete } = layout.paths(key)
-    await space.reserve(length)
-    try {
-      layout.makeFolder(key)
-      chmodSync(path, 0o600)
-      await moveFile(path, complete)
-      this.#unchecked.delete(key)
-    } finally {
-      space.adjust(-length)
-    }
-    const inUse = this.#bags.get(key)
-    const file = inUse && BagFile.openComplete(layout, bagId, key)
-    if (inUse !== undefined && file !== undefined) {
-      inUse.adopt(file)
-      return
-    }
-    const replaced = space.take(key)
-    if (replaced?.kind === 'partial') space.track(layout.remove(key, 'partial'))
-    space.putBack(key, 'complete', length)
   }
 }
 
