@@ -36,6 +36,7 @@ import { LeftOut } from './folders/left-out.ts'
 import { Moves } from './moves/moves.ts'
 import { MissingBags } from './root/missing-bags.ts'
 import { NameChanges } from './root/name-changes.ts'
+import { Removals } from './root/removals.ts'
 import { News } from './tree/news.ts'
 import { Nodes, type FileNode } from './tree/nodes.ts'
 import { Pins } from './pins.ts'
@@ -119,10 +120,11 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const files = new Files({ ...shared, contents, nodeLocks })
   const extended = new BagAttributes(deps)
   const folders = new FolderHome({ ...shared, folders: openFolders, extended }, settings)
-  const changes = new NameChanges({ ...shared, folders }, settings)
+  const removals = new Removals({ ...shared, folders }, settings)
+  const changes = new NameChanges({ ...shared, removals }, settings)
   const names = new KeyedLock<'names'>()
   const rootNodes = new RootNodes({ ...shared, folders }, settings)
-  const inRoot = { ...shared, names, rootNodes, changes, folders, extended }
+  const inRoot = { ...shared, names, rootNodes, removals, changes, folders, extended }
   const renames = new Renames(inRoot)
   const root = new RootHome({ ...inRoot, files, renames }, settings)
   const parts = { ...inRoot, contents, openFolders, root }

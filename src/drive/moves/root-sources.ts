@@ -13,7 +13,7 @@ import type { Contents } from '../root/contents.ts'
 import type { Entries } from '../root/entries.ts'
 import type { JournalItem } from '../folders/journal.ts'
 import type { OpenFolders, Place } from '../folders/open-folders.ts'
-import type { NameChanges } from '../root/name-changes.ts'
+import type { Removals } from '../root/removals.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { RootAttributes } from '../root/root-attributes.ts'
 import { ItemSource } from './folder-source.ts'
@@ -24,7 +24,7 @@ export interface RootSourceDeps {
   readonly entries: Entries
   readonly contents: Contents
   readonly attributes: RootAttributes
-  readonly changes: NameChanges
+  readonly removals: Removals
   readonly openFolders: OpenFolders
   readonly uploader: Uploader
   readonly facts: { get(bagId: BagId): BagFacts | undefined }
@@ -51,7 +51,7 @@ export class RootFileSource implements MoveSource {
   }
 
   check(): void {
-    this.#deps.changes.refuseShared(this.#node)
+    this.#deps.removals.refuseShared(this.#node)
   }
 
   unheldBytes(): Promise<number> {
@@ -116,7 +116,7 @@ export class RootFileSource implements MoveSource {
   async remove(to: MovedTo): Promise<void> {
     this.#refuseChanged()
     const movesOn = contentOf(this.#node)
-    await this.#deps.changes.unlink(this.#node, {
+    await this.#deps.removals.unlink(this.#node, {
       mayBeReplaced: false,
       after: to,
       ...(movesOn === undefined ? {} : { movesOn }),
@@ -142,7 +142,7 @@ export class RootFolderSource extends ItemSource {
   }
 
   override check(place: NewPlace | undefined): void {
-    this.#deps.changes.refuseShared(this.#node)
+    this.#deps.removals.refuseShared(this.#node)
     super.check(place)
   }
 
@@ -183,9 +183,9 @@ export class RootFolderSource extends ItemSource {
   override async remove(to: MovedTo): Promise<void> {
     this.refuseGone()
     this.release()
-    const { changes, openFolders, uploader } = this.#deps
+    const { removals, openFolders, uploader } = this.#deps
     await this.folder.changes.keepMovedIn()
-    await changes.unlink(this.#node, { mayBeReplaced: false, after: to })
+    await removals.unlink(this.#node, { mayBeReplaced: false, after: to })
     this.folder.folder.letGoOfItems()
     openFolders.detach(this.#node)
     uploader.kick()

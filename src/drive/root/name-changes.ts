@@ -7,9 +7,8 @@ import { listedAs } from '../../domain/folder-names.ts'
 import { checkTypedName } from '../../domain/names.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../../intents/base.ts'
-import { newDelete } from '../../intents/builders.ts'
-import type { DeleteIntent, MovedTo, PutIntent } from '../../intents/intent.ts'
-import { awaiting, isAnswered, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
+import type { PutIntent } from '../../intents/intent.ts'
+import { isAnswered, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
 import {
   described,
   ofPut,
@@ -20,16 +19,14 @@ import {
 import type { BagRecord, FactsAccess } from '../../domain/record.ts'
 import type { Entry } from '../../namespace/entry.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
-import type { PinsStore } from '../../state/pins-store.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import type { Committer } from './commit.ts'
-import { baseOf } from './contents.ts'
 import type { Entries } from './entries.ts'
-import type { Kinds } from './kinds.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { RootNames } from './root-names.ts'
 import type { MadeAttributes } from '../tree/home.ts'
 import type { NewContent, Puts } from './puts.ts'
+import type { Removals } from './removals.ts'
 import { classifyName } from './save-steps.ts'
 import { shareContent } from './share-content.ts'
 import type { DriveSettings } from '../settings.ts'
@@ -44,26 +41,12 @@ interface NameChangesDeps {
   readonly rootNames: RootNames
   readonly committer: Committer
   readonly puts: Puts
-  readonly kinds: Pick<Kinds, 'isFolder' | 'isLearned'>
-  readonly folders: {
-    /** Throws `not-empty` for a folder that something is in, `stale` where that would have to be loaded. */
-    refuseFullNow(node: FileNode): void
-  }
+  readonly removals: Removals
   readonly facts: Pick<FactsAccess, 'get'>
-  readonly pinned: Pick<PinsStore, 'removed'>
   readonly clock: Clock
 }
 
-interface RemovalOptions extends Pick<DeleteIntent, 'movesOn'> {
-  readonly mayBeReplaced: boolean
-  /** Where what is removed moved to. */
-  readonly after?: MovedTo
-}
-
-/** How long an unlink may turn out to be the first half of a replacement. A process that dies before it is over has promised nothing. */
-const REPLACEMENT_WINDOW_MS = 1_000
-
-/** Unlink and rename in the root. Callers hold the lock of names while these run. */
+/** New names in the root, and new content under a name. Callers hold the lock of names while these run. */
 export class NameChanges {
   readonly #deps: NameChangesDeps
   readonly #settings: DriveSettings
@@ -71,79 +54,6 @@ export class NameChanges {
   constructor(deps: NameChangesDeps, settings: DriveSettings) {
     this.#deps = deps
     this.#settings = settings
-  }
-
-  /**
-   * Takes a name away. Answers the intent to wait for, if any. `mayBeReplaced` delays the DELETE a
-   * moment: the bridge cannot tell an unlink of an open file from the first half of a rename over it.
-   */
-  async unlink(node: FileNode, options: RemovalOptions): Promise<DeleteIntent | undefined> {
-    const base = this.#baseOf(node)
-    const name = this.#recordName(node)
-    const shown = node.name
-    this.refuseShared(node)
-    this.#deps.rootNames.unlink(node)
-    const intent = await this.#recordDelete(name, base, options)
-    if (shown !== undefined) this.#deps.pinned.removed(shown)
-    return intent
-  }
-
-  /** As `unlink`, of a name that was found to be a file. Throws `stale` when it may be none by now. */
-  async unlinkFile(
-    node: FileNode,
-    options: { readonly mayBeReplaced: boolean },
-  ): Promise<DeleteIntent | undefined> {
-    this.#refuseMoved(node)
-    this.#refuseOfKind(node, { isFolder: false })
-    return this.unlink(node, options)
-  }
-
-  /** As `unlink`, of a name that was found to be an empty folder. Throws `stale` when it may be none by now. */
-  async unlinkFolder(node: FileNode): Promise<DeleteIntent | undefined> {
-    this.#refuseMoved(node)
-    this.#refuseOfKind(node, { isFolder: true })
-    return this.unlink(node, { mayBeReplaced: false })
-  }
-
-  async #recordDelete(
-    name: string,
-    base: Base,
-    { mayBeReplaced, after, movesOn }: RemovalOptions,
-  ): Promise<DeleteIntent | undefined> {
-    const { outbox, entries, clock, uploader } = this.#deps
-    const puts = base.supersedes.map((id) => outbox.get(id)).filter((put) => put !== undefined)
-    const nothingSent = puts.every(
-      (put) =>
-        put.replaces.length === 0 &&
-        put.supersedes.every((id) => outbox.get(id) === undefined) &&
-        !uploader.isRunning(put.id) &&
-        !wasSent(put),
-    )
-    const moved = [
-      ...(after === undefined ? [] : [after]),
-      ...puts.flatMap((put) => put.after ?? []),
-    ]
-    // What waits for such a put is told by the delete where the content went on to.
-    const isPassedOn = moved.length > 0 && puts.some(({ id }) => awaiting(outbox, id).length > 0)
-    if (base.replaces.length === 0 && nothingSent && !isPassedOn) {
-      for (const put of puts) await outbox.remove(put.id, put)
-      // One that the uploader took up meanwhile is still there.
-      if (puts.every((put) => outbox.get(put.id) === undefined)) return undefined
-    }
-    const now = clock.now()
-    const held = { phase: 'held', heldUntilMs: now + REPLACEMENT_WINDOW_MS } as const
-    const intent = newDelete({
-      id: outbox.nextId(),
-      name,
-      createdAtMs: now,
-      ...base,
-      uploaded: entries.uploadsOf(base.replaces),
-      ...(moved.length === 0 ? {} : { after: moved }),
-      ...(movesOn === undefined ? {} : { movesOn }),
-      ...(mayBeReplaced ? held : {}),
-    })
-    await outbox.add(intent, { durable: this.#settings.writeBack || mayBeReplaced })
-    return intent
   }
 
   /**
@@ -173,7 +83,7 @@ export class NameChanges {
     const { entries, rootNames } = this.#deps
     const target = entries.resolve(to)
     if (target === node) return undefined
-    this.refuseShared(node)
+    this.#deps.removals.refuseShared(node)
     const { isFolder } = node
     const { shown, serviceName, replaced } = this.#placeOf(target, to, { isFolder })
     if (staysHere(node)) return this.#renameHere(node, target, { shown, serviceName })
@@ -188,8 +98,8 @@ export class NameChanges {
 
   /** Promises what is written of a node that is to be exchanged; throws for one that cannot be. */
   async prepareExchange(node: FileNode): Promise<void> {
-    this.#refuseMoved(node)
-    this.refuseShared(node)
+    this.#deps.removals.refuseMoved(node)
+    this.#deps.removals.refuseShared(node)
     if (isNode(node)) throw new DriveError('invalid', 'A node of this machine is not exchanged.')
     if (node.hasUnpromised) await this.#deps.committer.commit(node)
   }
@@ -251,36 +161,17 @@ export class NameChanges {
       checkTypedName(to)
       return { shown: to, serviceName: to, replaced: NOTHING }
     }
-    this.refuseShared(target)
-    this.#refuseOfKind(target, kind)
+    this.#deps.removals.refuseShared(target)
+    this.#deps.removals.refuseOfKind(target, kind)
     const { name = to, serviceName } = target
-    return { shown: name, serviceName, replaced: this.#baseOf(target) }
-  }
-
-  #refuseMoved(node: FileNode): void {
-    const { name } = node
-    if (name !== undefined && this.#deps.entries.resolve(name) === node) return
-    throw new DriveError('stale', 'The name leads to something else now.')
-  }
-
-  /**
-   * What goes may only be a file, or an empty folder. That was looked at before, and another machine may have put
-   * something else there meanwhile: so it is looked at once more in the moment in which it goes.
-   */
-  #refuseOfKind(node: FileNode, { isFolder }: { readonly isFolder: boolean }): void {
-    const { kinds, folders } = this.#deps
-    const { entry, hasUnpromised } = node
-    const isKnown = hasUnpromised || kinds.isLearned(entry)
-    if (!isKnown || (!hasUnpromised && node.isFolder) !== isFolder)
-      throw new DriveError('stale', 'The name leads to something else now.')
-    if (isFolder) folders.refuseFullNow(node)
+    return { shown: name, serviceName, replaced: this.#deps.removals.baseOf(target) }
   }
 
   /** Gives a file another description; the service can only take it with a new upload. */
   async describe(node: FileNode, description: string): Promise<PutIntent | undefined> {
     const { entry } = node
     if (entry?.kind === 'bag') {
-      this.refuseShared(node)
+      this.#deps.removals.refuseShared(node)
       return this.#putBag(entry, node.serviceName, NOTHING, description)
     }
     if (entry === undefined) return undefined
@@ -304,7 +195,7 @@ export class NameChanges {
   ): Promise<undefined> {
     const { puts, rootNames, entries, uploader } = this.#deps
     if (node.entry?.kind !== 'pending') throw goneFile()
-    if (target !== undefined) await this.unlink(target, { mayBeReplaced: false })
+    if (target !== undefined) await this.#deps.removals.unlink(target, { mayBeReplaced: false })
     const change = (put: PutIntent, base: Replaced): PutIntent =>
       put.changes === undefined
         ? renamed(put, serviceName, { phase: 'local' }, base)
@@ -406,40 +297,6 @@ export class NameChanges {
       listedAs(recordName, { ...intent, name }) !== undefined
     const isListed = entries.recordsOf(content.bagId).some((record) => isNamed(record.name))
     return isListed && isOnlyChangeOf(outbox, intent, { bagId: content.bagId, name })
-  }
-
-  /**
-   * What is replaced with a node. The put that stored a folder may be about to collect what was changed since: then the
-   * folder would come back.
-   */
-  #baseOf(node: FileNode): Base {
-    const base = baseOf(node)
-    const { entry } = node
-    if (entry?.kind !== 'bag') return base
-    const { bagId } = entry.record
-    if (this.#deps.facts.get(bagId)?.kind !== 'folder') return base
-    const puts = this.#deps.outbox
-      .intents()
-      .filter((put) => put.kind === 'put' && put.changes !== undefined && put.bagId === bagId)
-    return joined(base, { replaces: [], supersedes: puts.map(({ id }) => id) })
-  }
-
-  /** Name at the service of what a node shows: what was sent under it must arrive before it is deleted. */
-  #recordName(node: FileNode): string {
-    const { entry } = node
-    if (entry?.kind === 'bag') return entry.record.name
-    const content = entry?.intent.content
-    if (content?.from !== 'bag') return node.serviceName
-    return this.#deps.entries.recordsOf(content.bagId)[0]?.name ?? node.serviceName
-  }
-
-  /** DELETE takes a bag away from every record: an entry that shares its bag cannot go alone. */
-  refuseShared(node: FileNode): void {
-    const { entry } = node
-    if (entry?.kind !== 'bag' || !this.#deps.puts.isShared(entry.record.bagId)) return
-    throw new DriveError('busy', 'Another file of the account is the same bag.', {
-      hint: 'The service can only delete both: use `bagfs rm` with the bag id.',
-    })
   }
 }
 

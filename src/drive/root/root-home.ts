@@ -13,6 +13,7 @@ import type { Files } from './files.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Kinds } from './kinds.ts'
 import type { NameChanges } from './name-changes.ts'
+import type { Removals } from './removals.ts'
 import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { OpenFile } from '../tree/open-file.ts'
 import type { Renames } from './renames.ts'
@@ -46,6 +47,7 @@ interface RootDeps {
   readonly entries: Entries
   readonly kinds: Kinds
   readonly committer: Committer
+  readonly removals: Removals
   readonly changes: NameChanges
   readonly files: Files
   readonly folders: InsideOfFolders
@@ -209,7 +211,7 @@ export class RootHome implements Home {
 
   /**
    * Removes a file: resolves when the service has deleted it (mode through) or the outbox has the
-   * intent (mode back). With `mayBeReplaced` (the file is open) it resolves at once, see NameChanges.
+   * intent (mode back). With `mayBeReplaced` (the file is open) it resolves at once, see Removals.
    */
   async unlink(
     parent: NodeId,
@@ -223,7 +225,7 @@ export class RootHome implements Home {
     this.#deps.rootNodes.refuseKnownFolder(node)
     await this.#deps.rootNodes.untilSeen(node)
     const intent = await this.#deps.names.run('names', () =>
-      this.#deps.changes.unlinkFile(node, options),
+      this.#deps.removals.unlinkFile(node, options),
     )
     if (intent === undefined) return node.id
     if (options.mayBeReplaced) this.#deps.uploader.kick()
@@ -270,9 +272,9 @@ export class RootHome implements Home {
     if (!node.isFolder) {
       throw new DriveError('not-a-directory', 'This is a file.')
     }
-    const { changes, folders, names } = this.#deps
+    const { removals, folders, names } = this.#deps
     await folders.refuseFull(node)
-    const intent = await names.run('names', () => changes.unlinkFolder(node))
+    const intent = await names.run('names', () => removals.unlinkFolder(node))
     folders.detach(node)
     if (intent !== undefined) await secureChange(this.#deps, intent.id, { hasNewContent: false })
   }
