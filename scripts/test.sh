@@ -17,4 +17,4 @@ if [ -w $memory ] && ! grep -q " $memory [^ ]* [^ ]*noexec" /proc/mounts &&
   trap 'exit 130' INT
   trap 'exit 143' TERM
 fi
-npm run --silent vitest -- "$@"
+npm run --silent vitest -- --reporter=default --reporter=./test/support/end-hung-run.ts "$@"

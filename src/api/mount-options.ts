@@ -21,6 +21,8 @@ export interface MountOptions {
   readonly thumbnails?: number | string
   /** How long deleted and replaced content is kept on this machine: a day by default; 0 keeps none. */
   readonly keepDeleted?: number | string
+  /** The largest file that is fetched before it is deleted, for the trash: 16 MiB by default; 0 fetches none. */
+  readonly fetchDeleted?: number | string
   /** How soon a change made elsewhere shows: 5 s by default. */
   readonly listingTtl?: number | string
   /** How late an upload may be listed: 15 s by default. */

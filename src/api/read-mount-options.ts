@@ -24,6 +24,7 @@ const SHARED: Readonly<Record<SharedKey | Exclude<MountOptionKey, CommandKey>, t
   minFree: true,
   thumbnails: true,
   keepDeleted: true,
+  fetchDeleted: true,
   listingTtl: true,
   listingLag: true,
   folderSettle: true,

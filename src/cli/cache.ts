@@ -21,7 +21,7 @@ export function addCache(program: Command, context: CommandContext): void {
     .command('cache')
     .description('tell about, check or empty the content that is kept on this machine')
     .addArgument(new Argument('<what>', 'what to do').choices(VERBS))
-    .argument('[mountpoint]', 'the drive that is mounted there (default: all)')
+    .argument('[mountpoint]', 'the drive that is mounted there, or its PROFILE (default: all)')
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--json', 'print JSON')

@@ -74,7 +74,7 @@ const KINDS: Readonly<Record<string, Exclude<ValueKind['is'], 'words'>>> = {
   paths: 'file',
   dest: 'file',
   dir: 'directory',
-  mountpoint: 'directory',
+  mountpoint: 'target',
   profile: 'profile',
 }
 

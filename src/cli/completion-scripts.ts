@@ -202,12 +202,18 @@ export function forFish(commands: readonly CommandEntry[]): string {
         const value = option.takes === 'always' ? ` -r ${actionInFish(option.value)}` : ''
         return `${where}${short} -l ${option.long.slice(2)}${value} -d ${inFish(option.help)}`
       }),
-      ...all
-        .filter(({ value }) => value.is !== 'free')
-        .map(({ value }) => `${where} ${actionInFish(value).replace(/^-x /, '')}`),
+      ...all.flatMap(({ value }, index) => {
+        const isLast = index === all.length - 1
+        const place = `test (__bagfs_place) ${isLast ? '-ge' : '-eq'} ${index}`
+        const here = where.replace(/'$/, `; and ${place}'`)
+        return value.is === 'free' ? [] : [`${here} ${actionInFish(value).replace(/^-x /, '')}`]
+      }),
     ]
   })
   return `# Completion of bagfs for fish: bagfs completion fish > ~/.config/fish/completions/bagfs.fish
+function __bagfs_place
+  math (count (commandline -opc | string match -v -- '-*')) - 2
+end
 complete -c bagfs -f
 ${lines.join('\n')}
 `

@@ -7,6 +7,7 @@ import {
   type MountOptionKey,
 } from '../config/options.ts'
 import type { Environment } from '../config/env.ts'
+import { findDefaultPaths } from '../config/paths.ts'
 import { chooseOptions, type ChosenOptions, type OptionOrigin } from '../profiles/choose-options.ts'
 import { describeTokenPlace } from '../profiles/tokens.ts'
 import type { CommandContext } from './context.ts'
@@ -65,6 +66,7 @@ function rowOf(chosen: ChosenOptions, environment: Environment, key: MountOption
 /** Which account has no default: there is no account that all share. */
 function defaultOf(key: MountOptionKey): string | null {
   const option: MountOption = MOUNT_OPTIONS[key]
+  if (key === 'stateDir') return findDefaultPaths().stateDir
   if (key === 'url' || key === 'local' || key === 'tokenFile') return null
   return option.default ?? option.defaultWords ?? null
 }

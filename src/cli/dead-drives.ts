@@ -1,16 +1,18 @@
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { listItems, type OutboxItem } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import { isOwed } from '../control/status.ts'
-import { stateDirOf } from './drive-dirs.ts'
-import { describeItem, summariseOutbox } from '../mount/status-words.ts'
+import { mountAgain, type Mounted } from './mount-again.ts'
+import { describeItem, describeProfile, summariseOutbox } from '../mount/status-words.ts'
 
 /** What a drive left whose process has ended. */
 export interface DeadDrive {
   readonly mountpoint: string
+  readonly profile?: string
+  readonly options?: readonly string[]
   readonly stateDir?: string
   /** It ended by leaving. */
   readonly hasLeft: boolean
@@ -39,10 +41,15 @@ export async function findOwing(mountpoint: string): Promise<readonly DeadDrive[
   return all.filter(isOwing)
 }
 
-async function lookAt({ mountpoint, stateDir }: Pick<RunningDrive, 'mountpoint' | 'stateDir'>) {
-  if (stateDir === undefined) return { mountpoint, outbox: [] }
+async function lookAt({ mountpoint, stateDir, profile, options }: Mounted) {
+  const known = {
+    mountpoint,
+    ...(profile === undefined ? {} : { profile }),
+    ...(options === undefined ? {} : { options }),
+  }
+  if (stateDir === undefined) return { ...known, outbox: [] }
   const { intents } = await readOutbox(join(stateDir, 'outbox'))
-  return { mountpoint, stateDir, outbox: listItems(intents) }
+  return { ...known, stateDir, outbox: listItems(intents) }
 }
 
 /** True when the service lacks something of it. */
@@ -53,17 +60,12 @@ export function isOwing({ outbox }: DeadDrive): boolean {
 /** As `bagfs status` tells of a drive that answers. */
 export function describeDead(drive: DeadDrive, nowMs: number): string {
   const { mountpoint, outbox, hasLeft } = drive
-  const aim = isOwing(drive) ? `${withStateDir(drive)}: the mount sends what waits` : ''
+  const aim = isOwing(drive) ? '  (sends what waits)' : ''
   return [
     `Drive:    ${mountpoint} (${hasLeft ? 'not mounted' : 'its process ended without leaving'})`,
+    ...describeProfile(drive.profile),
     `Outbox:   ${summariseOutbox(outbox)}`,
     ...outbox.map((item) => `  ${describeItem(item, nowMs)}`),
-    `To do:    mount it again${aim}`,
+    `To do:    ${mountAgain(drive)}${aim}`,
   ].join('\n')
-}
-
-/** Where a mount without the option would not find it. */
-function withStateDir({ stateDir }: DeadDrive): string {
-  const root = stateDir === undefined ? undefined : dirname(stateDir)
-  return root === undefined || root === stateDirOf({}) ? '' : ` with --state-dir ${root}`
 }

@@ -1,14 +1,15 @@
-import { mkdir, rm } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { mkdir } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 import { Argument, type Command } from '@commander-js/extra-typings'
-import { findDefaultPaths, listPathVariables } from '../config/paths.ts'
+import { listPathVariables } from '../config/paths.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
-import { DriveError, fromFileSystem, isAbsent } from '../domain/errors.ts'
+import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { silentLogger } from '../domain/logger.ts'
 import { notifySend } from '../mount/notify.ts'
 import { chooseOptions } from '../profiles/choose-options.ts'
 import type { CommandContext } from './context.ts'
-import { desktopEntry, desktopFileName } from './desktop-entry.ts'
+import { desktopEntry } from './desktop-entry.ts'
+import { entryPath, removeEntry } from './menu-entry.ts'
 import { findDrives } from './drive-places.ts'
 import { toFailure, type CommandFailure } from './errors.ts'
 import { mountInBackground } from './mount-background.ts'
@@ -69,11 +70,7 @@ async function install({ environment, output }: CommandContext, target: string):
 
 async function remove({ output }: CommandContext, target: string): Promise<void> {
   const { profile = target } = parseTarget(target)
-  const path = entryPath(profile)
-  try {
-    await rm(path)
-  } catch (error) {
-    if (!isAbsent(error)) throw fromFileSystem(error, `Removing ${path}`)
+  if (!(await removeEntry(profile))) {
     throw new DriveError('usage', `No drive of a profile ${profile} is in the menu.`, {
       hint: 'Name its profile; bagfs profiles lists them.',
     })
@@ -107,10 +104,4 @@ async function mountIfNotThere(
   const job = await planMount(context, mountpoint, chosen, () => Promise.resolve(true))
   const { report } = await mountInBackground(job)
   return report.type === 'failed' ? report.failure : undefined
-}
-
-/** Where desktops look for what this user has installed. */
-function entryPath(profile: string): string {
-  const dataHome = dirname(dirname(findDefaultPaths().localDataDir))
-  return join(dataHome, 'applications', desktopFileName(profile))
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
 import { copyFile, link, mkdir, rename, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
+import { refuseEmpty } from '../config/paths.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { encodeName } from '../domain/names.ts'
 
@@ -14,6 +15,7 @@ export interface Destination {
 
 /** Understands the DEST of `get`: a directory, a file, or nothing for the working directory. */
 export async function findDestination(dest: string | undefined): Promise<Destination> {
+  if (dest !== undefined) refuseEmpty(dest)
   const path = resolve(dest ?? '.')
   if (await isDirectory(path)) return { directory: path, name: undefined }
   const directory = dirname(path)

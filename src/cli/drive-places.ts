@@ -1,15 +1,19 @@
-import { readlink, realpath, readdir } from 'node:fs/promises'
-import { basename, dirname, join, resolve, sep } from 'node:path'
+import { readdir } from 'node:fs/promises'
+import { dirname, join, resolve, sep } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import type { Environment } from '../config/env.ts'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { askStatus } from '../control/client.ts'
 import type { DriveStatus } from '../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
-import { DriveError, fromFileSystem, isAbsent, systemErrorCode } from '../domain/errors.ts'
-import { findMount } from '../disk/find-mount.ts'
+import { DriveError, fromFileSystem, isAbsent, isDriveError } from '../domain/errors.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
 import { isThere } from '../disk/if-there.ts'
 import { knownStateDirs } from './drive-dirs.ts'
+import { findNamed, findPathNamed } from './drive-names.ts'
+import { hangs } from './hung-drives.ts'
+import { mountAgain } from './mount-again.ts'
+import { absolutePath } from './mount-paths.ts'
 
 /** A drive that answers. */
 export interface LiveDrive extends RunningDrive {
@@ -27,7 +31,10 @@ export interface PlaceFlags {
 }
 
 export const mountpointOption = (): Option<'--mountpoint <dir>'> =>
-  new Option('--mountpoint <dir>', 'the drive that is mounted there, or was').conflicts('stateDir')
+  new Option(
+    '--mountpoint <dir>',
+    'the drive that is mounted there or is called so, or was',
+  ).conflicts('stateDir')
 
 export const stateDirOption = (): Option<'--state-dir <dir>'> =>
   new Option('--state-dir <dir>', 'the accounts of this state directory, mounted or not')
@@ -37,36 +44,70 @@ export async function findLiveDrives(): Promise<readonly LiveDrive[]> {
   return (await findDrives()).live
 }
 
-/** Drives that answer, and those that do not although they never left; of all mountpoints, or of one. */
-export async function findDrives(mountpoint?: string): Promise<{
+/** Drives of all mountpoints, or of one. */
+interface FoundDrives {
   readonly live: readonly LiveDrive[]
+  /** They do not answer although they never left: their processes have ended. */
   readonly dead: readonly RunningDrive[]
-}> {
-  const registry = new DriveRegistry(findRegistryDirs())
-  const all = await registry.list()
-  const known = all.filter((drive) => drive.mountpoint === (mountpoint ?? drive.mountpoint))
+}
+
+/** Rejects `timed-out` when one hangs. */
+export async function findDrives(mountpoint?: string): Promise<FoundDrives> {
+  const known = await knownDrives(mountpoint)
   const answered = await Promise.all(known.map(async (drive) => asLive(drive)))
+  return sorted(known, answered)
+}
+
+/** As `findDrives`; waits so long for an answer, and tells which drives have given none. */
+export async function lookAtDrives(
+  mountpoint: string | undefined,
+  limitMs: number,
+): Promise<FoundDrives & { readonly hung: readonly RunningDrive[] }> {
+  const hung = new Set<RunningDrive>()
+  const known = await knownDrives(mountpoint)
+  const answered = await Promise.all(
+    known.map((drive) =>
+      askLive(drive, limitMs).catch((error: unknown) => {
+        if (!isDriveError(error, 'timed-out')) throw error
+        hung.add(drive)
+        return undefined
+      }),
+    ),
+  )
+  const { live, dead } = sorted(known, answered)
+  return { live, dead: dead.filter((drive) => !hung.has(drive)), hung: [...hung] }
+}
+
+async function knownDrives(mountpoint: string | undefined): Promise<readonly RunningDrive[]> {
+  const all = await new DriveRegistry(findRegistryDirs()).list()
+  return all.filter((drive) => drive.mountpoint === (mountpoint ?? drive.mountpoint))
+}
+
+function sorted(
+  known: readonly RunningDrive[],
+  answered: readonly (LiveDrive | undefined)[],
+): FoundDrives {
   return {
     live: answered.filter((drive) => drive !== undefined),
     dead: known.filter((_, index) => answered[index] === undefined),
   }
 }
 
-/** The drive mounted at a path; rejects `usage` when there is none that answers. */
-export async function findLiveDrive(path: string): Promise<LiveDrive> {
-  const mountpoint = await absoluteMountpoint(path)
+/** The drive of a name or at a path; rejects `usage` when there is none that answers. */
+export async function findLiveDrive(word: string): Promise<LiveDrive> {
+  const { mountpoint } = await findNamed(word)
   const known = await new DriveRegistry(findRegistryDirs()).find(mountpoint)
   const live = known && (await asLive(known))
   if (live === undefined) throw await noDrive(mountpoint)
   return live
 }
 
-/** The drive that is mounted at a path, or the only one; rejects `usage` when that is none, with `hint` when none is mounted. */
+/** The drive of a name or at a path, or the only one; rejects `usage` when that is none, with `hint` when none is mounted. */
 export async function findOneDrive(
-  path: string | undefined,
+  word: string | undefined,
   hint = 'Mount one: bagfs mount MOUNTPOINT.',
 ): Promise<LiveDrive> {
-  if (path !== undefined) return findLiveDrive(path)
+  if (word !== undefined) return findLiveDrive(word)
   const [first, ...others] = await findLiveDrives()
   if (first === undefined) throw new DriveError('usage', 'No drive is mounted.', { hint })
   if (others.length === 0) return first
@@ -80,8 +121,9 @@ export async function findOneDrive(
 export async function noDrive(mountpoint: string): Promise<DriveError> {
   const inside = await insideDrive(mountpoint)
   if (inside !== undefined) return inside
+  const [last = { mountpoint }] = await new DriveRegistry(findRegistryDirs()).listFormer(mountpoint)
   return new DriveError('usage', `No running bagfs drive is mounted at ${mountpoint}.`, {
-    hint: `bagfs status lists the drives that run; bagfs mount ${mountpoint} mounts one there.`,
+    hint: `bagfs status lists the drives that run. Mount one there: ${mountAgain(last)}`,
   })
 }
 
@@ -90,12 +132,20 @@ export async function insideDrive(path: string): Promise<DriveError | undefined>
   const [around] = drivesAround(await new DriveRegistry(findRegistryDirs()).list(), path)
   if (around === undefined || around.mountpoint === path) return undefined
   return new DriveError('usage', `${path} is in the drive at ${around.mountpoint}.`, {
-    hint: `Name the drive itself: ${around.mountpoint}`,
+    hint: `Name the drive itself: ${shellQuote(around.mountpoint)}`,
   })
 }
 
 async function asLive(drive: RunningDrive): Promise<LiveDrive | undefined> {
-  const status = await askStatus(drive.socketPath)
+  try {
+    return await askLive(drive)
+  } catch (error) {
+    throw isDriveError(error, 'timed-out') ? await hangs(drive, error) : error
+  }
+}
+
+async function askLive(drive: RunningDrive, limitMs?: number): Promise<LiveDrive | undefined> {
+  const status = await askStatus(drive.socketPath, limitMs)
   return status === undefined ? undefined : { ...drive, status }
 }
 
@@ -127,9 +177,9 @@ export async function findPlaces(
   ]
 }
 
-/** The drive that is mounted at a path, or what the last one there left on disk; rejects `usage` when none is known. */
-async function findPlace(path: string): Promise<DrivePlace> {
-  const mountpoint = await absoluteMountpoint(path)
+/** The drive of a name or at a path, or what the last one there left on disk; rejects `usage` when none is known. */
+async function findPlace(word: string): Promise<DrivePlace> {
+  const { mountpoint } = await findNamed(word)
   const { live, dead } = await findDrives(mountpoint)
   const [drive] = live
   if (drive !== undefined) return { kind: 'live', drive }
@@ -167,65 +217,34 @@ async function holdsOutbox(dir: string): Promise<boolean> {
   return (await readdir(dir)).includes('outbox')
 }
 
-/** A path with its links resolved, without touching what is mounted on it, which may be dead. */
-export function absoluteMountpoint(path: string): Promise<string> {
-  return absolutePath(path, 'usage')
+/** A path in a drive. */
+export interface PathInDrive {
+  readonly drive: LiveDrive
+  /** They lead there from its root. */
+  readonly names: readonly string[]
+  /** Absolute. */
+  readonly path: string
+  /** The drive as the person named it, for other commands. */
+  readonly called: string
 }
 
-async function absolutePath(path: string, missing: 'usage' | 'not-found'): Promise<string> {
-  const full = resolve(path)
-  try {
-    return await followLinks(full)
-  } catch (error) {
-    if (isMissing(error)) throw new DriveError(missing, `${full} does not exist.`)
-    if (systemErrorCode(error) === 'EACCES') throw noWayTo(full)
-    throw fromFileSystem(error, `Looking at ${full}`)
-  }
-}
-
-/** The user may not pass one of the directories that lead to the path. */
-function noWayTo(path: string): DriveError {
-  return new DriveError('forbidden', `You may not look into a directory on the way to ${path}.`, {
-    hint: 'The owner of that directory, or root, can do this.',
-  })
-}
-
-/** True where a path leads to nothing: it is not there, or goes on behind a file. */
-export function isMissing(error: unknown): boolean {
-  const code = systemErrorCode(error)
-  return code === 'ENOENT' || code === 'ENOTDIR'
-}
-
-/** Links that lead to one another end where the kernel gives up, too. */
-const MOST_LINKS = 40
-
-async function followLinks(path: string, linksLeft = MOST_LINKS): Promise<string> {
-  const found = join(await realpath(dirname(path)), basename(path))
-  if ((await findMount(found)) !== undefined) return found
-  const target = await readlink(found).catch((error: unknown) => {
-    const code = systemErrorCode(error)
-    if (code === 'EINVAL' || code === 'ENOENT') return undefined
-    throw error
-  })
-  if (target === undefined || linksLeft === 0) return found
-  return followLinks(resolve(dirname(found), target), linksLeft - 1)
-}
-
-/** The drive that a path is in, and the names that lead there from its root. */
-export async function findDriveOf(
-  path: string,
-): Promise<{ readonly drive: LiveDrive; readonly names: readonly string[] }> {
+/** The drive that a path is in, which may begin with `PROFILE:`. */
+export async function findDriveOf(word: string): Promise<PathInDrive> {
   const known = await new DriveRegistry(findRegistryDirs()).list()
-  const typed = resolve(path)
+  const { path: typed, called } = await findPathNamed(word)
   // A drive may hang, or be dead: what is below its mountpoint is not looked at.
-  const full = drivesAround(known, typed).length > 0 ? typed : await absolutePath(path, 'not-found')
+  const full =
+    drivesAround(known, typed).length > 0 ? typed : await absolutePath(typed, 'not-found')
   const around = drivesAround(known, full)
   // Only drives around the path are asked: another one may hang, or be of another version.
   for (const each of around) {
     const drive = await asLive(each)
     if (drive === undefined) continue
     const names = full.slice(each.mountpoint.length + 1).split(sep)
-    return { drive, names: names.filter((name) => name !== '') }
+    return {
+      ...{ drive, path: full, called: called ?? drive.mountpoint },
+      names: names.filter((name) => name !== ''),
+    }
   }
   const [dead] = around
   if (dead === undefined) {
@@ -234,7 +253,7 @@ export async function findDriveOf(
     })
   }
   throw new DriveError('usage', `The process of the drive at ${dead.mountpoint} has ended.`, {
-    hint: `Mount it again: bagfs mount ${dead.mountpoint}.`,
+    hint: `Mount it again: ${mountAgain(dead)}`,
   })
 }
 

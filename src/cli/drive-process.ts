@@ -32,7 +32,7 @@ async function runDriveProcess({ output }: CommandContext): Promise<void> {
     report({ type: 'ready', pid: process.pid })
   }
   try {
-    await mountHere(output, await receiveJob(), { onReady, abandoned: abandoned.signal })
+    await mountHere(output, forFile(await receiveJob()), { onReady, abandoned: abandoned.signal })
   } catch (error) {
     stopListening()
     await new Promise<void>((resolve) => {
@@ -42,6 +42,11 @@ async function runDriveProcess({ output }: CommandContext): Promise<void> {
   } finally {
     if (process.connected) process.disconnect()
   }
+}
+
+/** Its stderr is the log file. */
+function forFile(job: MountJob): MountJob {
+  return { ...job, log: { ...job.log, isFile: true } }
 }
 
 function receiveJob(): Promise<MountJob> {

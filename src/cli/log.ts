@@ -4,11 +4,15 @@ import type { Command } from '@commander-js/extra-typings'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { ifThere } from '../disk/if-there.ts'
+import { hasProcess } from '../disk/process-stat.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { CommandContext } from './context.ts'
 import { knownStateDirs } from './drive-dirs.ts'
-import { absoluteMountpoint, findOneDrive, insideDrive } from './drive-places.ts'
+import { findNamed } from './drive-names.ts'
+import { findOneDrive, insideDrive } from './drive-places.ts'
+import { inLocalTime } from './log-times.ts'
+import { mountAgain } from './mount-again.ts'
 import { mountLogPath } from './mount-log.ts'
 import { readLog } from './read-log.ts'
 
@@ -22,19 +26,31 @@ export function addLog(program: Command, { output, environment }: CommandContext
   program
     .command('log')
     .description('print the log of a drive that runs in the background, or ran')
-    .argument('[mountpoint]', 'of the drive (default: the only one that is mounted)')
+    .argument(
+      '[mountpoint]',
+      'of the drive, or its PROFILE (default: the only one that is mounted)',
+    )
     .option('-f, --follow', 'go on with what is added, until Ctrl-C')
     .option('--state-dir <dir>', 'the state directory that it was mounted with')
     .action(async (given, { follow = false, stateDir }) => {
       const mountpoint =
         given === undefined
           ? (await findOneDrive(undefined, OF_ENDED)).mountpoint
-          : await absoluteMountpoint(given)
+          : (await findNamed(given)).mountpoint
       const roots = stateDir === undefined ? await knownStateDirs(environment) : [resolve(stateDir)]
       const path = await findLog(mountpoint, roots)
       const pause = (): Promise<void> => systemClock.sleep(LOOK_EVERY_MS)
-      await output.pipe(readLog(path, follow ? pause : undefined))
+      const killed = await killedAt(mountpoint)
+      await output.pipe(inLocalTime(readLog(path, follow ? pause : undefined)))
+      if (killed !== undefined) output.note(killed)
     })
+}
+
+/** A drive that was killed could not write it down. */
+async function killedAt(mountpoint: string): Promise<string | undefined> {
+  const known = await new DriveRegistry(findRegistryDirs()).find(mountpoint)
+  if (known === undefined || hasProcess(known.pid)) return undefined
+  return `The drive ended without leaving. Mount it again: ${mountAgain(known)}`
 }
 
 /** A drive that hangs is not asked: its log may tell why. */

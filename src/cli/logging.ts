@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import type { LogLevel } from '../config/options.ts'
+import { localStamp } from '../domain/local-stamp.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Output } from './output.ts'
 import { toPrintable } from '../domain/printable.ts'
@@ -8,6 +9,8 @@ export interface LogSettings {
   readonly level: LogLevel
   /** One JSON object per line instead of lines for people. */
   readonly json: boolean
+  /** A file is read by `bagfs log`, which shows its times as local ones; a person reads all else as it is. */
+  readonly isFile?: boolean
 }
 
 export interface LoggingDeps {
@@ -42,7 +45,7 @@ export function createLogger(settings: LogSettings, deps: LoggingDeps): Logger {
     {
       write: (line: string) => {
         const { level } = JSON.parse(line) as { readonly level: LogLevel }
-        deps.write(hide(settings.json ? line : toHumanLine(line)), level)
+        deps.write(hide(settings.json ? line : toHumanLine(line, settings)), level)
       },
     },
   )
@@ -76,10 +79,10 @@ function atTwoDepths(field: string): readonly string[] {
   return [key.replace(/^\./, ''), `*${key}`]
 }
 
-/** `12:00:01 warn  The listing is old. age=5 url=...` */
-function toHumanLine(json: string): string {
+/** `2026-11-26 13:00:01 warn  The listing is old. age=5 url=...`; in a file with the time that pino gives. */
+function toHumanLine(json: string, { isFile = false }: LogSettings): string {
   const { level, time, msg, ...fields } = JSON.parse(json) as Readonly<Record<string, unknown>>
-  const clock = String(time).slice(11, 19)
+  const clock = isFile ? String(time) : localStamp(Date.parse(String(time)))
   const rest = Object.entries(fields).map(([name, value]) => ` ${name}=${toText(value)}`)
   const lines = `${clock} ${String(level).padEnd(5)} ${String(msg)}${rest.join('')}`.split('\n')
   return `${lines.map(toPrintable).join('\n  ')}\n`

@@ -1,6 +1,7 @@
 import type { Command } from '@commander-js/extra-typings'
 import { optionName } from '../config/options.ts'
 import { DriveError } from '../domain/errors.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
 import { changeProfiles, readProfiles } from '../profiles/config-file.ts'
 import {
   findDefaultProfile,
@@ -11,8 +12,11 @@ import {
 } from '../profiles/profile.ts'
 import { describeTokenPlace, forgetToken, isOwnTokenFile } from '../profiles/tokens.ts'
 import type { CommandContext } from './context.ts'
+import { findUnits } from './drive-units.ts'
+import { removeEntry } from './menu-entry.ts'
 import type { Output } from './output.ts'
 import { describeUse, findUse } from './profile-use.ts'
+import type { DriveUnit } from './systemd-unit.ts'
 
 /** Adds `bagfs logout`. */
 export function addLogout(program: Command, context: CommandContext): void {
@@ -25,7 +29,10 @@ export function addLogout(program: Command, context: CommandContext): void {
       const profiles = await readProfiles()
       const profile = name === undefined ? theDefault(profiles) : requireProfile(profiles, name)
       const use = await findUse(context.environment, profile)
-      const words = describeUse(use)
+      const units = (await findUnits()).filter((unit) => unit.profile === profile.name)
+      const words = [describeUse(use), ...units.map(describeUnit)]
+        .filter((each) => each !== '')
+        .join(' ')
       if (words !== '' && !force) throw inUse(profile, words)
       await logOut(context.output, profiles, profile)
       if (words !== '') context.output.note([words, ...use.keptIn.map(keptNote)].join(' '))
@@ -45,9 +52,14 @@ function keptNote(stateDir: string): string {
   return `They are kept in ${stateDir}.`
 }
 
+/** It fails at each login once its profile is gone. */
+function describeUnit({ mountpoint }: DriveUnit): string {
+  return `systemd mounts it at ${mountpoint} (bagfs service disable ${shellQuote(mountpoint)}).`
+}
+
 function inUse({ name }: Profile, use: string): DriveError {
   return new DriveError('busy', `Profile ${name} is in use. ${use}`, {
-    hint: 'bagfs umount waits until all is stored; bagfs outbox tells what waits. With --force it stays on this machine until the same account is mounted again.',
+    hint: `bagfs umount ${name} waits until all is stored; bagfs outbox ${name} tells what waits. With --force it stays on this machine until the same account is mounted again.`,
   })
 }
 
@@ -71,6 +83,7 @@ async function logOut(output: Output, profiles: Profiles, profile: Profile): Pro
   if (place?.kind === 'file' && !isOwnTokenFile(place.path)) {
     output.note(`The token is still in ${describeTokenPlace(place)}.`)
   }
+  if (await removeEntry(name)) output.note('Its entry is out of the menu of the desktop.')
   const own = [...options].filter(([key]) => !['url', 'local', 'tokenFile'].includes(key))
   if (own.length > 0) {
     const gone = own.map(([key, { text }]) => `${optionName(key)}: ${text}`).join(', ')

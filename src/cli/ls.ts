@@ -1,5 +1,6 @@
 import type { Command } from '@commander-js/extra-typings'
 import { formatSize } from '../config/sizes.ts'
+import { localStamp } from '../domain/local-stamp.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
 import type { CommandContext } from './context.ts'
@@ -47,11 +48,7 @@ function toTable(records: readonly BagRecord[]): readonly string[] {
   )
 }
 
-/** `2026-11-20 19:37`, local time. */
+/** `2026-11-20 19:37` */
 function toLocalDate(ms: number): string {
-  const date = new Date(ms)
-  if (ms === 0 || Number.isNaN(date.getTime())) return '?'
-  const two = (value: number): string => String(value).padStart(2, '0')
-  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
-  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`
+  return ms === 0 || Number.isNaN(ms) ? '?' : localStamp(ms).slice(0, '2026-11-20 19:37'.length)
 }

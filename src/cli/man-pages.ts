@@ -1,10 +1,17 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
-import { MOUNT_OPTION_KEYS, MOUNT_OPTIONS, optionName, optionVariable } from '../config/options.ts'
+import {
+  MOUNT_OPTION_KEYS,
+  MOUNT_OPTIONS,
+  optionName,
+  optionVariable,
+  type MountOption,
+} from '../config/options.ts'
 import { fromFileSystem } from '../domain/errors.ts'
 import { readCommands, type CommandEntry } from './command-tree.ts'
 import { EXIT_CODES_IN_WORDS } from './errors.ts'
+import { DEFAULT_SOURCE, NOT_HERE } from './mount-helper.ts'
 import { readVersion } from './version.ts'
 
 /** Adds the hidden command of the build that writes the manual pages; the program that it gets has all commands. */
@@ -17,6 +24,7 @@ export function addManPages(program: Command): void {
       const pages = [
         ['bagfs.1', pageOfAll(program, commands)] as const,
         ...commands.map((command) => [`bagfs-${command.name}.1`, pageOf(command)] as const),
+        ['mount.bagfs.8', pageOfMountHelper()] as const,
       ]
       try {
         await mkdir(dir, { recursive: true })
@@ -52,6 +60,39 @@ function pageOf(command: CommandEntry): string {
   ].join('')
 }
 
+/** What `fromMountHelper` takes. */
+function pageOfMountHelper(): string {
+  const options = MOUNT_OPTION_KEYS.filter((key) => !NOT_HERE.includes(key)).map((key) => {
+    const { flags, kind, help }: MountOption = MOUNT_OPTIONS[key]
+    const written = flags.replace(/^--/, '').replace(' ', '=')
+    const off = kind === 'flag' ? ` (no${optionName(key)} turns it off)` : ''
+    return item(bold(written), plain(`${help}${off}`))
+  })
+  return [
+    head('mount.bagfs', 'mount an account of a file storage service by mount(8) and fstab(5)', 8),
+    section(
+      'SYNOPSIS',
+      `${bold('mount -t bagfs')} ${plain('[-o OPTIONS] PROFILE DIRECTORY')}`,
+      '.PP',
+      plain('PROFILE DIRECTORY bagfs OPTIONS 0 0'),
+    ),
+    section(
+      'DESCRIPTION',
+      plain(
+        `mount(8) calls it for file systems of the type bagfs. PROFILE is an account that bagfs login has stored for the user who mounts; ${DEFAULT_SOURCE} is the default one. The drive runs in the background. umount(8) returns at once, and the drive sends what waits after it; bagfs umount waits for that.`,
+      ),
+    ),
+    section(
+      'OPTIONS',
+      plain(
+        'Those of bagfs mount without dashes; ro and allow_other as with other file systems. What is for mount(8) and systemd, such as _netdev, user and x-systemd.automount, is left to them.',
+      ),
+      ...options,
+    ),
+    section('SEE ALSO', `${bold('bagfs-mount')}(1), ${bold('mount')}(8), ${bold('fstab')}(5)`),
+  ].join('')
+}
+
 const ENVIRONMENT = section(
   'ENVIRONMENT',
   plain(
@@ -75,8 +116,8 @@ const FILES = section(
   item(bold('~/.local/state/bagfs'), plain('What waits to be sent, the cache and the logs.')),
 )
 
-function head(name: string, help: string): string {
-  return `.TH ${name.toUpperCase()} 1 "" "bagfs ${readVersion()}" "bagfs"\n.SH NAME\n${plain(name)} \\- ${plain(help)}\n`
+function head(name: string, help: string, chapter = 1): string {
+  return `.TH ${name.toUpperCase()} ${chapter} "" "bagfs ${readVersion()}" "bagfs"\n.SH NAME\n${plain(name)} \\- ${plain(help)}\n`
 }
 
 function section(title: string, ...parts: readonly string[]): string {

@@ -8,7 +8,7 @@ export function addMetrics(program: Command, { output }: CommandContext): void {
   program
     .command('metrics')
     .description('print the figures of a mounted drive in the form of Prometheus')
-    .argument('[mountpoint]', 'the drive (default: the only one)')
+    .argument('[mountpoint]', 'the drive, or its PROFILE (default: the only one)')
     .action(async (path) => {
       const { socketPath } = await findOneDrive(path)
       output.raw('stdout', await askMetrics(socketPath))

@@ -14,7 +14,7 @@ import { isProfileName } from '../profiles/profile.ts'
 const MOUNT_HELPER = 'mount.bagfs'
 
 /** In the place of a profile: the default one. */
-const DEFAULT_SOURCE = 'none'
+export const DEFAULT_SOURCE = 'none'
 
 /** For mount(8), systemd and fstab; each drive is mounted with nosuid and nodev. */
 const OF_OTHERS = new Set(
@@ -26,7 +26,7 @@ const OF_OTHERS = new Set(
 const WITH_VALUES_OF_OTHERS = /^(?:x-|X-|comment=|user=|helper=|uhelper=)/
 
 /** mount(8) waits for the helper: the drive is in the background. */
-const NOT_HERE: readonly MountOptionKey[] = ['foreground', 'background']
+export const NOT_HERE: readonly MountOptionKey[] = ['foreground', 'background']
 
 /** Options of FUSE and mount(8) by their own names. */
 const SAME: Readonly<Record<string, string>> = { ro: 'read-only', allow_other: 'allow-other' }
@@ -89,18 +89,33 @@ function nameOf(source: string): string {
 function toFlag(option: string, isSloppy: boolean): readonly string[] {
   if (isOfOthers(option)) return []
   const [written = '', ...rest] = option.split('=')
+  const value = rest.length === 0 ? undefined : rest.join('=')
+  const key = keyOf(written)
+  if (key !== undefined) return [flagOf(key, written, value)]
+  const denied = value === undefined ? flagDeniedBy(written) : undefined
+  if (denied !== undefined) return [`--no-${optionName(denied)}`]
+  if (isSloppy) return []
+  throw unknown(written)
+}
+
+function keyOf(written: string): MountOptionKey | undefined {
   const name = SAME[written] ?? written
-  const key = MOUNT_OPTION_KEYS.find((each) => optionName(each) === name)
-  if (key === undefined || NOT_HERE.includes(key)) {
-    if (isSloppy) return []
-    throw unknown(written)
-  }
+  return MOUNT_OPTION_KEYS.find((key) => optionName(key) === name && !NOT_HERE.includes(key))
+}
+
+function flagOf(key: MountOptionKey, written: string, value: string | undefined): string {
+  const name = optionName(key)
   const { kind }: MountOption = MOUNT_OPTIONS[key]
-  if (rest.length === 0) return [`--${name}`]
-  const value = rest.join('=')
-  if (kind !== 'flag') return [`--${name}=${value}`]
+  if (value === undefined) return `--${name}`
+  if (kind !== 'flag') return `--${name}=${value}`
   if (value !== 'false' && value !== 'true') throw unknown(written)
-  return [value === 'false' ? `--no-${name}` : `--${name}`]
+  return value === 'false' ? `--no-${name}` : `--${name}`
+}
+
+/** The flag that `noNAME` turns off, as mount(8) writes such things. */
+function flagDeniedBy(written: string): MountOptionKey | undefined {
+  const key = keyOf(/^no-?(.+)$/.exec(written)?.[1] ?? '')
+  return key !== undefined && MOUNT_OPTIONS[key].kind === 'flag' ? key : undefined
 }
 
 function isOfOthers(option: string): boolean {

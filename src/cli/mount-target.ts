@@ -1,5 +1,6 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { refuseEmpty } from '../config/paths.ts'
 import { DriveError } from '../domain/errors.ts'
 import { isProfileName } from '../profiles/profile.ts'
 
@@ -11,6 +12,7 @@ export function parseTarget(target: string): {
   readonly mountpoint: string
   readonly profile?: string
 } {
+  refuseEmpty(target)
   const [before = '', ...rest] = target.split(':')
   if (rest.length === 0 || !isProfileName(before)) return { mountpoint: target }
   const mountpoint = rest.join(':')
@@ -20,6 +22,7 @@ export function parseTarget(target: string): {
   })
 }
 
-function fromHome(path: string): string {
+/** A shell expands a tilde only at the start of a word. */
+export function fromHome(path: string): string {
   return path === '~' || path.startsWith('~/') ? join(homedir(), path.slice(1)) : path
 }

@@ -1,7 +1,7 @@
 import { Option } from '@commander-js/extra-typings'
 import type { Command } from '@commander-js/extra-typings'
-import { MOUNT_OPTIONS, parseOptionValue } from '../config/options.ts'
-import type { MountFlags, MountOption } from '../config/options.ts'
+import { MOUNT_OPTION_KEYS, MOUNT_OPTIONS, parseOptionValue } from '../config/options.ts'
+import type { MountFlags, MountOption, MountOptionKey } from '../config/options.ts'
 import { chooseOptions } from '../profiles/choose-options.ts'
 import { asOptionParser } from './account.ts'
 import type { CommandContext } from './context.ts'
@@ -13,6 +13,7 @@ import { parseTarget } from './mount-target.ts'
 import { planMount } from './plan-mount.ts'
 import { Prompt } from './prompt.ts'
 import type { Output } from './output.ts'
+import { typedOptions } from './typed-options.ts'
 
 const AFTER_HELP = `
 Each option can also be set in the environment (BAGFS_CACHE_SIZE=20GB) and for a profile in the config file
@@ -26,7 +27,10 @@ export function addMount(program: Command, context: CommandContext): void {
     .usage('[options] [PROFILE:]<mountpoint>')
     .argument('<mountpoint>', 'an empty directory; after PROFILE: the account of that name')
     .addHelpText('after', AFTER_HELP)
-  for (const option of Object.values(MOUNT_OPTIONS)) command.addOption(toCommanderOption(option))
+  const texts = new Map<MountOptionKey, string>()
+  for (const key of MOUNT_OPTION_KEYS) {
+    command.addOption(toCommanderOption(MOUNT_OPTIONS[key], (text) => texts.set(key, text)))
+  }
   for (const option of Object.values(MOUNT_OPTIONS)) {
     if (option.kind === 'flag') command.addOption(toNegation(option))
   }
@@ -34,7 +38,8 @@ export function addMount(program: Command, context: CommandContext): void {
     const { profile, mountpoint } = parseTarget(target)
     const { environment, output } = context
     const chosen = await chooseOptions({ environment, flags, profile })
-    const job = await planMount(context, mountpoint, chosen, (path) => mayMake(output, path))
+    const plan = await planMount(context, mountpoint, chosen, (path) => mayMake(output, path))
+    const job = { ...plan, drive: { ...plan.drive, options: typedOptions(flags, texts) } }
     const { foreground = false, background = true } = chosen.options
     if (foreground || !background) await stay(context, job)
     else await leaveRunning(output, job)
@@ -53,7 +58,7 @@ async function mayMake(output: Output, path: string): Promise<boolean> {
 }
 
 /** Defaults are only shown here: settings apply them, and know that way what the person typed. */
-function toCommanderOption(option: MountOption): Option {
+function toCommanderOption(option: MountOption, onText: (text: string) => void): Option {
   const shown = option.default ?? option.defaultWords
   const suffix = shown === undefined || shown === 'false' ? '' : ` (default: ${shown})`
   const made = new Option(
@@ -61,7 +66,12 @@ function toCommanderOption(option: MountOption): Option {
     `${option.help}${suffix === ' (default: true)' ? ' (the default)' : suffix}`,
   )
   if (option.kind === 'flag') return made
-  return made.argParser(asOptionParser((text) => parseOptionValue(option.kind, text)))
+  return made.argParser(
+    asOptionParser((text) => {
+      onText(text)
+      return parseOptionValue(option.kind, text)
+    }),
+  )
 }
 
 /** Turns off what the environment or the profile turns on. */

@@ -4,10 +4,12 @@ import { pipeline } from 'node:stream/promises'
 import type { Command } from '@commander-js/extra-typings'
 import type { WireItem } from '../control/protocol.ts'
 import { isOwed } from '../control/status.ts'
+import { refuseEmpty } from '../config/paths.ts'
 import type { Environment } from '../config/env.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { encodeName } from '../domain/names.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
 import type { CommandContext } from './context.ts'
 import {
   findPlaces,
@@ -17,7 +19,8 @@ import {
   type DrivePlace,
   type PlaceFlags,
 } from './drive-places.ts'
-import { readWords, verbArgument } from './drive-words.ts'
+import { knownProfiles } from './drive-names.ts'
+import { driveWord, readWords, verbArgument } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
 import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
@@ -55,7 +58,10 @@ export function addOutbox(program: Command, context: CommandContext): void {
     .command('outbox')
     .description('list, retry, save or discard changes that the service does not have')
     .addArgument(verbArgument(VERBS))
-    .argument('[id...]', 'a mountpoint; ids or names, without any all (but for discard)')
+    .argument(
+      '[id...]',
+      'a mountpoint or PROFILE:; ids or names, without any all (but for discard)',
+    )
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--to <dir>', 'where save puts the content (default: here)')
@@ -63,7 +69,10 @@ export function addOutbox(program: Command, context: CommandContext): void {
     .option('--json', 'print the list as JSON')
     .action(async (what, ids, flags) => {
       const words = what === undefined ? [] : [what, ...ids]
-      const { verb, names, places } = readWords(words, VERBS, flags)
+      const { verb, names, places } = readWords(words, {
+        ...{ verbs: VERBS, flags },
+        profiles: await knownProfiles(),
+      })
       await new OutboxCommand(context, { ...flags, ...places }).run(verb, names)
     })
 }
@@ -101,7 +110,7 @@ class OutboxCommand {
       listed.push({ place: titleOf(place), items, damaged })
     }
     const count = listed.reduce((sum, each) => sum + each.items.length + each.damaged.length, 0)
-    if (ids.length > 0 && count === 0) throw nothingCalled(ids)
+    if (ids.length > 0 && count === 0) throw nothingCalled(ids, this.#flags)
     if (this.#flags.json === true) this.#output.json(listed)
     else if (count === 0) this.#output.note(emptyNote(places))
     else for (const each of listed) this.#print(each)
@@ -134,7 +143,7 @@ class OutboxCommand {
     }
     if (count > 0) return
     if (meant.length > 0) this.#nothingTo(verb, meant)
-    else if (ids.length > 0) throw nothingCalled(ids)
+    else if (ids.length > 0) throw nothingCalled(ids, this.#flags)
     else this.#output.note(emptyNote(places))
   }
 
@@ -146,13 +155,16 @@ class OutboxCommand {
 
   async #mayDiscard(ids: readonly string[]): Promise<boolean> {
     if (ids.length === 0) {
-      throw new DriveError('usage', 'Say what to discard, by the ids that bagfs outbox lists.')
+      throw new DriveError(
+        'usage',
+        `Say what to discard, by the ids that bagfs outbox${driveWord(this.#flags)} lists.`,
+      )
     }
     return mayRemoveForGood(this.#output, {
       isSaid: this.#flags.yes === true,
       question: `Discard ${ids.join(', ')} for good?`,
       words: 'Discarded content is lost for good.',
-      instead: 'bagfs outbox save keeps a copy.',
+      instead: `bagfs outbox save${driveWord(this.#flags)} ${ids.map(shellQuote).join(' ')} keeps a copy.`,
     })
   }
 
@@ -179,7 +191,9 @@ class OutboxCommand {
 
   async #save(outbox: OutboxAccess, item: WireItem): Promise<void> {
     const name = encodeName(item.name)
-    const dir = resolve(this.#flags.to ?? '.')
+    const { to = '.' } = this.#flags
+    refuseEmpty(to)
+    const dir = resolve(to)
     const path = join(dir, item.isFolder === true && !name.endsWith('.zip') ? `${name}.zip` : name)
     const content = await outbox.content(item.id)
     await makeDirectory(dir)
@@ -226,8 +240,8 @@ function isMeantBy(ids: readonly string[]): (item: WireItem) => boolean {
   return ({ id, name }) => ids.length === 0 || ids.includes(id) || ids.includes(name)
 }
 
-function nothingCalled(ids: readonly string[]): DriveError {
+function nothingCalled(ids: readonly string[], flags: Flags): DriveError {
   return new DriveError('not-found', `The outbox has nothing called ${ids.join(' or ')}.`, {
-    hint: 'bagfs outbox list tells what it has.',
+    hint: `bagfs outbox list${driveWord(flags)} tells what it has.`,
   })
 }

@@ -3,9 +3,14 @@ import type { Writable } from 'node:stream'
 import type { LogLevel } from '../config/options.ts'
 import { systemErrorCode } from '../domain/errors.ts'
 import { toPrintable, toPrintableJson } from '../domain/printable.ts'
+import type { ScreenSize } from './fit-screen.ts'
 
 export interface OutputStreams {
-  readonly stdout: Writable & { readonly isTTY?: boolean }
+  readonly stdout: Writable & {
+    readonly isTTY?: boolean
+    readonly columns?: number
+    readonly rows?: number
+  }
   readonly stderr: Writable & { readonly isTTY?: boolean }
 }
 
@@ -91,6 +96,12 @@ export class Output {
   /** True when the result goes to a terminal, where it can be drawn anew. */
   get isOnTerminal(): boolean {
     return this.#streams.stdout.isTTY === true
+  }
+
+  /** Of the terminal that the result goes to, where it tells. It may change. */
+  get screenSize(): ScreenSize | undefined {
+    const { columns = 0, rows = 0 } = this.#streams.stdout
+    return this.isOnTerminal && columns > 0 && rows > 0 ? { columns, rows } : undefined
   }
 
   #onStdoutError(error: Error): void {

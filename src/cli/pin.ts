@@ -12,7 +12,10 @@ export function addPin(program: Command, { output }: CommandContext): void {
   program
     .command('pin')
     .description('keep files and folders on this machine, also when they change elsewhere')
-    .argument('[path...]', 'files and folders in drives; with --list drives (default: all)')
+    .argument(
+      '[path...]',
+      'files and folders in drives, also as PROFILE:PATH; with --list drives (default: all)',
+    )
     .option('--list', 'list what is pinned, and how much of it is here')
     .option('--json', 'print the list as JSON')
     .action(async (paths, { list = false, json = false }) => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import type { Stats } from 'node:fs'
+import { refuseEmpty } from '../config/paths.ts'
 import { formatSize } from '../config/sizes.ts'
 import { DriveError, fromFileSystem, isAbsent, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
@@ -52,9 +53,12 @@ function findItems(
   if (name !== undefined && paths.length > 1) {
     throw new DriveError('usage', '--name goes with one file or folder only.')
   }
-  if (name !== undefined && /^$|[/\0]/.test(name)) {
-    throw new DriveError('usage', `"${name}" cannot be the name of a bag.`)
+  if (name !== undefined && /^$|[/\p{Cc}]/u.test(name)) {
+    throw new DriveError('usage', `${JSON.stringify(name)} cannot be the name of a bag.`, {
+      hint: 'A name has no slash, no line end and no other control character.',
+    })
   }
+  paths.forEach(refuseEmpty)
   return Promise.all(
     paths.map(async (path) => ({
       path,

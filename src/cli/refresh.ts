@@ -8,7 +8,7 @@ export function addRefresh(program: Command, { output }: CommandContext): void {
   program
     .command('refresh')
     .description('ask the service now what there is: what other machines changed shows at once')
-    .argument('[path]', 'a drive, or a path in one (default: all drives)')
+    .argument('[path]', 'a drive, or a path in one, also as PROFILE:PATH (default: all drives)')
     .action(async (path) => {
       const drives = path === undefined ? await findLiveDrives() : [(await findDriveOf(path)).drive]
       if (drives.length === 0) output.note('No drive is mounted.')

@@ -1,24 +1,24 @@
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { mkdir, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { Argument, type Command } from '@commander-js/extra-typings'
-import { findDefaultPaths, listPathVariables } from '../config/paths.ts'
+import { listPathVariables } from '../config/paths.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
-import { ifThere } from '../disk/if-there.ts'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { isProfileName } from '../profiles/profile.ts'
 import { chooseOptions } from '../profiles/choose-options.ts'
 import type { CommandContext } from './context.ts'
-import { absoluteMountpoint } from './drive-places.ts'
+import { findUnits, unitDirectory } from './drive-units.ts'
 import { parseTarget } from './mount-target.ts'
 import { planMount } from './plan-mount.ts'
 import { systemctl } from './systemctl.ts'
-import { parseUnit, unitName, unitText, type DriveUnit } from './systemd-unit.ts'
+import { unitName, unitText, type DriveUnit } from './systemd-unit.ts'
 
 const ACTIONS = ['enable', 'disable', 'status'] as const
 
 const AFTER_HELP = `
   enable [PROFILE:]MOUNTPOINT   mount it now and whenever you log in (systemd); its options are those of the profile
-  disable MOUNTPOINT            unmount it when everything is stored, and let it be
-  status [MOUNTPOINT]           tell how these drives are; fails (1) when one is not mounted
+  disable MOUNTPOINT|PROFILE    unmount it when everything is stored, and let it be
+  status [MOUNTPOINT|PROFILE]   tell how these drives are; fails (1) when one is not mounted
 
 With loginctl enable-linger the drives are there from the start of the machine, before you log in.`
 
@@ -29,15 +29,26 @@ export function addService(program: Command, context: CommandContext): void {
     .description('let drives come back by themselves, after a reboot too')
     .addArgument(new Argument('<what>', 'what to do').choices(ACTIONS))
     .argument('[mountpoint]', 'the drive; after PROFILE: the account of that name')
+    .argument('[directory]', 'the drive, where its PROFILE is a word of its own')
     .option('--json', 'print the status as JSON')
     .addHelpText('after', AFTER_HELP)
-    .action(async (what, target, { json = false }) => {
+    .action(async (what, first, directory, { json = false }) => {
+      const target = joinTarget(first, directory)
       if (what === 'status') await tellStatus(context, target, json)
       else if (target === undefined)
         throw new DriveError('usage', 'Which drive? Name its directory.')
       else if (what === 'enable') await enable(context, target)
       else await disable(context, target)
     })
+}
+
+/** `work ~/drive` is what `work:~/drive` is. */
+function joinTarget(first: string | undefined, directory: string | undefined): string | undefined {
+  if (first === undefined || directory === undefined) return first
+  if (isProfileName(first)) return `${first}:${directory}`
+  throw new DriveError('usage', 'Before the directory the name of a profile has to stand.', {
+    hint: 'bagfs profiles lists them.',
+  })
 }
 
 /** The unit of a drive, once all that a mount refuses was looked at, as that process will see it. */
@@ -109,8 +120,14 @@ async function removeUnit(path: string): Promise<void> {
 }
 
 async function disable({ output }: CommandContext, target: string): Promise<void> {
-  const [unit] = await findUnits(target)
+  const [unit, ...others] = await findUnits(target)
   if (unit === undefined) throw noService(target)
+  if (others.length > 0) {
+    const all = [unit, ...others].map(({ mountpoint }) => mountpoint).join(', ')
+    throw new DriveError('usage', `Which drive? ${target} has several: ${all}`, {
+      hint: 'Name its mountpoint.',
+    })
+  }
   const path = join(unitDirectory(), unitName(unit.mountpoint))
   await systemctl('disable', '--now', basename(path))
   await removeUnit(path)
@@ -157,29 +174,8 @@ async function toRow(unit: DriveUnit): Promise<ServiceRow> {
   return { ...unit, state: state ?? '', start: start ?? '', says: isThere ? (says ?? '') : '' }
 }
 
-/** Of all mountpoints, or of one. */
-async function findUnits(target: string | undefined): Promise<readonly DriveUnit[]> {
-  const wanted =
-    target === undefined ? undefined : await absoluteMountpoint(parseTarget(target).mountpoint)
-  const directory = unitDirectory()
-  const units: DriveUnit[] = []
-  for (const name of (await ifThere(readdir(directory), `Looking into ${directory}`)) ?? []) {
-    if (!/^bagfs-.*\.service$/.test(name)) continue
-    const path = join(directory, name)
-    const text = await ifThere(readFile(path, 'utf8'), `Reading ${path}`)
-    const unit = parseUnit(text ?? '')
-    if (unit !== undefined && unit.mountpoint === (wanted ?? unit.mountpoint)) units.push(unit)
-  }
-  return units
-}
-
 function noService(target: string): DriveError {
   return new DriveError('usage', `No drive at ${target} comes back by itself.`, {
     hint: 'bagfs service status lists those that do.',
   })
-}
-
-/** Where systemd looks for the units of this user. */
-function unitDirectory(): string {
-  return join(dirname(findDefaultPaths().configDir), 'systemd/user')
 }

@@ -3,10 +3,14 @@ import type { DriveStatus } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { CommandContext } from './context.ts'
 import { describeDead, findOwing, findRemains, type DeadDrive } from './dead-drives.ts'
-import { absoluteMountpoint, findDrives, noDrive } from './drive-places.ts'
+import { findNamed } from './drive-names.ts'
+import { lookAtDrives, noDrive } from './drive-places.ts'
+import { describeHung } from './hung-drives.ts'
 import type { Output } from './output.ts'
 import { lookForSpeeds, showAgain, StatusTexts } from './watch-status.ts'
 
+/** A drive that answers does so at once: more than a person wants to wait for one that hangs. */
+const ANSWER_LIMIT_MS = 1_500
 const NONE = 'No drive is mounted.'
 
 /** Adds `bagfs status`. */
@@ -15,7 +19,7 @@ export function addStatus(program: Command, context: CommandContext): void {
   program
     .command('status')
     .description('tell how mounted drives are; fails (1) when something could not be stored')
-    .argument('[mountpoint]', 'one drive (default: all)')
+    .argument('[mountpoint]', 'one drive, or its PROFILE (default: all)')
     .option('--json', 'print JSON')
     .addOption(
       new Option('--web', 'show one drive as a page in the browser, until Ctrl-C').conflicts(
@@ -32,7 +36,7 @@ export function addStatus(program: Command, context: CommandContext): void {
         await showStatusPage(context, path)
         return
       }
-      const mountpoint = path === undefined ? undefined : await absoluteMountpoint(path)
+      const mountpoint = path === undefined ? undefined : (await findNamed(path)).mountpoint
       const texts = new StatusTexts()
       if (watch === true) {
         await showAgain(output, async () => {
@@ -46,7 +50,7 @@ export function addStatus(program: Command, context: CommandContext): void {
       const seen = json ? await look() : await lookForSpeeds(look, texts)
       if (json) tellJson(output, seen, { one: mountpoint !== undefined })
       else tell(output, inWords(seen, texts))
-      if (seen.remains.length > 0 || seen.all.some(hasFailed)) process.exitCode = 1
+      if (hasTrouble(seen)) process.exitCode = 1
     })
 }
 
@@ -54,22 +58,28 @@ export function addStatus(program: Command, context: CommandContext): void {
 interface Seen {
   readonly all: readonly DriveStatus[]
   readonly remains: readonly DeadDrive[]
+  /** In words. */
+  readonly hung: readonly string[]
 }
 
 async function lookAt(mountpoint: string | undefined): Promise<Seen> {
-  const { live, dead } = await findDrives(mountpoint)
+  const { live, dead, hung } = await lookAtDrives(mountpoint, ANSWER_LIMIT_MS)
   const known = await findRemains(dead)
-  const isLost = mountpoint !== undefined && live.length + known.length === 0
+  const isLost = mountpoint !== undefined && live.length + known.length + hung.length === 0
   const remains = isLost ? await findOwing(mountpoint) : known
   if (isLost && remains.length === 0) throw await noDrive(mountpoint)
-  return { all: live.map(({ status }) => status), remains }
+  return {
+    ...{ all: live.map(({ status }) => status), remains },
+    hung: await Promise.all(hung.map(describeHung)),
+  }
 }
 
 /** Undefined where there is nothing to tell of. */
-function inWords({ all, remains }: Seen, texts: StatusTexts): string | undefined {
+function inWords({ all, hung, remains }: Seen, texts: StatusTexts): string | undefined {
   const now = systemClock.now()
   const told = [
     ...all.map((status) => texts.of(status)),
+    ...hung,
     ...remains.map((drive) => describeDead(drive, now)),
   ]
   return told.length === 0 ? undefined : told.join('\n\n')
@@ -83,13 +93,18 @@ function tell(output: Output, text: string | undefined): void {
 /** Drives that do not answer have no status: of these it is said only that there are some. */
 function tellJson(
   output: Output,
-  { all, remains }: Seen,
+  { all, hung, remains }: Seen,
   { one }: { readonly one: boolean },
 ): void {
   const [first] = all
   if (!one) output.json(all)
   else if (first !== undefined) output.json(first)
+  for (const words of hung) output.note(words)
   for (const drive of remains) output.note(describeDead(drive, systemClock.now()))
+}
+
+function hasTrouble({ all, hung, remains }: Seen): boolean {
+  return hung.length + remains.length > 0 || all.some(hasFailed)
 }
 
 function hasFailed({ outbox }: DriveStatus): boolean {

@@ -4,9 +4,11 @@ import { askToSync } from '../control/client.ts'
 import type { Synced, WireItem } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError } from '../domain/errors.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
 import type { CommandContext } from './context.ts'
 import { describeDead, findRemains, isOwing } from './dead-drives.ts'
-import { findDriveOf, findDrives, isMissing, type LiveDrive } from './drive-places.ts'
+import { findDriveOf, findDrives, type LiveDrive, type PathInDrive } from './drive-places.ts'
+import { isMissing } from './mount-paths.ts'
 import type { Output } from './output.ts'
 
 /** Adds `bagfs sync`. */
@@ -14,10 +16,13 @@ export function addSync(program: Command, { output }: CommandContext): void {
   program
     .command('sync')
     .description('send what was written and wait until the service has it')
-    .argument('[path]', 'a drive, or a file or folder in one (default: all drives)')
+    .argument(
+      '[path]',
+      'a drive, or a file or folder in one, also as PROFILE:PATH (default: all drives)',
+    )
     .action(async (path) => {
       const found = path === undefined ? undefined : await findDriveOf(path)
-      if (path !== undefined && found !== undefined) await mustBeThere(path, found)
+      if (found !== undefined) await mustBeThere(found)
       const { live, dead } =
         found === undefined ? await findDrives() : { live: [found.drive], dead: [] }
       const left: WireItem[] = []
@@ -26,7 +31,7 @@ export function addSync(program: Command, { output }: CommandContext): void {
         left.push(...synced.left)
         for (const each of synced.beingWritten) output.note(describeUnclosed(each))
       }
-      tellLeft(output, left)
+      tellLeft(output, left, found?.called)
       const owing = (await findRemains(dead)).filter(isOwing)
       for (const drive of owing) output.note(describeDead(drive, systemClock.now()))
       if (left.length + owing.length > 0) process.exitCode = 1
@@ -36,16 +41,17 @@ export function addSync(program: Command, { output }: CommandContext): void {
 /** Of an outage the first few tell as much as all. */
 const MOST_LINES = 10
 
-function tellLeft(output: Output, left: readonly WireItem[]): void {
+function tellLeft(output: Output, left: readonly WireItem[], called: string | undefined): void {
   if (left.length === 0) return
   for (const { name, state } of left.slice(0, MOST_LINES)) output.note(`bagfs: ${name}: ${state}`)
   const more = left.length - MOST_LINES
-  if (more > 0) output.note(`bagfs: and ${more} more: bagfs outbox lists all.`)
+  const drive = called === undefined ? '' : ` ${shellQuote(called)}`
+  if (more > 0) output.note(`bagfs: and ${more} more: bagfs outbox${drive} lists all.`)
   const forUser = left.some(({ failure }) => failure?.waitsForUser === true)
   output.note(
     forUser
-      ? '  Mend what it says, then: bagfs outbox retry. bagfs outbox save keeps a copy.'
-      : '  All of it is kept and tried again by itself; bagfs status tells how that goes.',
+      ? `  Mend what it says, then: bagfs outbox retry${drive}. A copy of it: bagfs outbox save${drive}`
+      : `  All of it is kept and tried again by itself: bagfs status${drive} tells how that goes.`,
   )
 }
 
@@ -54,10 +60,7 @@ function describeUnclosed(path: string): string {
 }
 
 /** What was deleted may be there no more, and its delete still waits. */
-async function mustBeThere(
-  path: string,
-  { drive, names }: { readonly drive: LiveDrive; readonly names: readonly string[] },
-): Promise<void> {
+async function mustBeThere({ drive, names, path }: PathInDrive): Promise<void> {
   if (drive.status.outbox.some((item) => item.name === names[0])) return
   try {
     await lstat(path)

@@ -26,7 +26,7 @@ export function addTrace(program: Command, { output }: CommandContext): void {
   program
     .command('trace')
     .description('show what programs do in a mounted drive as it happens, until Ctrl-C')
-    .argument('[mountpoint]', 'the drive (default: the only one)')
+    .argument('[mountpoint]', 'the drive, or its PROFILE (default: the only one)')
     .option('--op <names>', 'only these operations, such as read,write')
     .option('--path <prefix>', 'only what has a path that begins so, such as /docs/')
     .option('--pid <number>', 'only what this process asks for')

@@ -3,6 +3,7 @@ import type { Environment } from '../config/env.ts'
 import { formatSize } from '../config/sizes.ts'
 import type { WireTrashItem } from '../control/protocol.ts'
 import { DriveError } from '../domain/errors.ts'
+import { checkTypedName, encodeName } from '../domain/names.ts'
 import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
 import { findItem, nameItems, notInTrash } from '../trash/item-names.ts'
@@ -16,7 +17,8 @@ import {
   type DrivePlace,
   type PlaceFlags,
 } from './drive-places.ts'
-import { readWords, verbArgument } from './drive-words.ts'
+import { knownProfiles } from './drive-names.ts'
+import { driveWord, readWords, verbArgument } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
 import type { Output } from './output.ts'
 import { trashOf } from './trash-access.ts'
@@ -38,7 +40,7 @@ export function addTrash(program: Command, context: CommandContext): void {
     .addArgument(verbArgument(VERBS))
     .argument(
       '[item...]',
-      'a mountpoint; names or ids, of several with one name the newest (empty without any: all)',
+      'a mountpoint or PROFILE:; names or ids, of several with one name the newest (empty without any: all)',
     )
     .addOption(mountpointOption())
     .addOption(stateDirOption())
@@ -48,7 +50,10 @@ export function addTrash(program: Command, context: CommandContext): void {
     .option('--json', 'print the list as JSON')
     .action(async (what, items, flags) => {
       const words = what === undefined ? [] : [what, ...items]
-      const { verb, names, places } = readWords(words, VERBS, flags)
+      const { verb, names, places } = readWords(words, {
+        ...{ verbs: VERBS, flags },
+        profiles: await knownProfiles(),
+      })
       await new TrashCommand(context, { ...flags, ...places }).run(verb, names)
     })
 }
@@ -111,14 +116,15 @@ class TrashCommand {
   async #restore(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {
     if (wanted.length === 0) {
       throw new DriveError('usage', 'Say what to restore: a name or an id.', {
-        hint: 'bagfs trash list has them.',
+        hint: `bagfs trash list${driveWord(this.#flags)} has them.`,
       })
     }
     const { as: name, replace = false } = this.#flags
     if (name !== undefined && wanted.length > 1) {
       throw new DriveError('usage', '--as names one item.')
     }
-    const chosen = wanted.map((each) => findIn(places, each))
+    if (name !== undefined) refuseCoded(name)
+    const chosen = wanted.map((each) => findIn(places, each, driveWord(this.#flags)))
     await oneByOne(
       this.#output,
       chosen.map(({ place, item }) => ({ place, item, name: item.name })),
@@ -137,7 +143,8 @@ class TrashCommand {
   /** Removes what was listed when the person was asked, and nothing that came since. */
   async #empty(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {
     const all = places.flatMap(({ place, items }) => items.map((item) => ({ place, item })))
-    const chosen = wanted.length === 0 ? all : wanted.map((each) => findIn(places, each))
+    const chosen =
+      wanted.length === 0 ? all : wanted.map((each) => findIn(places, each, driveWord(this.#flags)))
     if (chosen.length === 0) {
       this.#output.note('The trash is empty.')
       return
@@ -157,7 +164,7 @@ class TrashCommand {
       isSaid: this.#flags.yes === true,
       question: `Remove ${items(chosen.length)} (${formatSize(bytes)}) for good?`,
       words: 'What is removed from the trash is lost for good.',
-      instead: 'bagfs trash restore brings it back.',
+      instead: `bagfs trash restore${driveWord(this.#flags)} ITEM brings it back.`,
     })
   }
 }
@@ -170,10 +177,20 @@ function items(count: number): string {
 function findIn(
   places: readonly PlaceTrash[],
   wanted: string,
+  drive: string,
 ): { readonly place: DrivePlace; readonly item: WireTrashItem } {
   for (const { place, items } of places) {
     const item = findItem(items, wanted)
     if (item !== undefined) return { place, item }
   }
-  throw notInTrash(wanted)
+  throw notInTrash(wanted, drive)
+}
+
+/** A drive would show another name than the person has chosen. */
+function refuseCoded(name: string): void {
+  checkTypedName(name)
+  if (encodeName(name) === name) return
+  throw new DriveError('bad-name', `A drive cannot show ${JSON.stringify(name)} as it is.`, {
+    hint: 'Choose a name without line ends, other controls and ‛, and none of those that the drive has itself, such as .bagfs.',
+  })
 }

@@ -5,12 +5,15 @@ import { askToLeave } from '../control/client.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { systemClock } from '../domain/clock.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
 import { unmountHung, unmountPath } from '../kernel/unmount.ts'
 import { listItems } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import type { CommandContext } from './context.ts'
-import { absoluteMountpoint, insideDrive } from './drive-places.ts'
+import { findNamed, type NamedDrive } from './drive-names.ts'
+import { insideDrive } from './drive-places.ts'
 import { createLeavingLine, describeLeaving, describeWaiting } from './leaving-line.ts'
+import { mountAgain } from './mount-again.ts'
 import { findMount } from '../disk/find-mount.ts'
 import type { Mount } from '../disk/mountinfo.ts'
 import type { Output } from './output.ts'
@@ -29,20 +32,24 @@ export function addUmount(program: Command, { output }: CommandContext): void {
     .description(
       'unmount a drive; waits until the service has everything, and fails (1) when it does not take all',
     )
-    .argument('<mountpoint>', 'where the drive is mounted')
+    .argument('<mountpoint>', 'where the drive is mounted, or its PROFILE')
     .option('--now', 'do not wait: what is not sent yet is kept for the next mount')
-    .action(async (path, { now = false }) => {
-      await umount(output, await absoluteMountpoint(path), now)
+    .action(async (word, { now = false }) => {
+      await umount(output, await findNamed(word), now)
     })
 }
 
-async function umount(output: Output, mountpoint: string, now: boolean): Promise<void> {
+async function umount(
+  output: Output,
+  { mountpoint, called }: NamedDrive,
+  now: boolean,
+): Promise<void> {
   const registry = new DriveRegistry(findRegistryDirs())
   const drive = await registry.find(mountpoint)
   const answer = drive === undefined ? 'dead' : await leave(output, drive, now)
   if (drive !== undefined && typeof answer === 'object') {
     // With --now, kept changes are no failure.
-    if (answer.kept > 0) tellKept(output, keptNote(answer.kept), { isFailure: !now })
+    if (answer.kept > 0) tellKept(output, keptNote(answer.kept, drive, called), { isFailure: !now })
     await waitForEnd(output, drive.pid)
     return
   }
@@ -51,14 +58,18 @@ async function umount(output: Output, mountpoint: string, now: boolean): Promise
     now && drive !== undefined ? unmountHung : (path) => unmountPath(path, { lazy: now }),
   )
   await registry.leave(mountpoint)
-  if (!isMounted && answer === 'dead') {
-    const none = new DriveError('usage', `${mountpoint} has no bagfs drive on it.`, {
-      hint: 'bagfs status lists the drives.',
-    })
-    throw (await insideDrive(mountpoint)) ?? none
-  }
+  if (!isMounted && answer === 'dead') throw await noDriveOn(mountpoint)
   const kept = await countKept(drive?.stateDir)
-  if (kept > 0) tellKept(output, endedNote(kept), { isFailure: true })
+  if (kept > 0 && drive !== undefined) {
+    tellKept(output, endedNote(kept, drive), { isFailure: true })
+  }
+}
+
+async function noDriveOn(mountpoint: string): Promise<DriveError> {
+  const none = new DriveError('usage', `${mountpoint} has no bagfs drive on it.`, {
+    hint: 'bagfs status lists the drives.',
+  })
+  return (await insideDrive(mountpoint)) ?? none
 }
 
 async function leave(output: Output, drive: RunningDrive, now: boolean) {
@@ -132,12 +143,12 @@ async function countKept(stateDir: string | undefined): Promise<number> {
   return listItems(intents).filter(isOwed).length
 }
 
-function keptNote(kept: number): string {
+function keptNote(kept: number, drive: RunningDrive, called: string): string {
   const changes = kept === 1 ? '1 change is' : `${kept} changes are`
-  return `${changes} not at the service yet: kept in the outbox. The next mount goes on; bagfs outbox tells what waits for you.`
+  return `${changes} not at the service yet: kept in the outbox. The next mount goes on: ${mountAgain(drive)}\n  What waits for you: bagfs outbox ${shellQuote(called)}`
 }
 
-function endedNote(kept: number): string {
+function endedNote(kept: number, drive: RunningDrive): string {
   const changes = kept === 1 ? '1 change is' : `${kept} changes are`
-  return `The drive ended; ${changes} kept, the next mount sends ${kept === 1 ? 'it' : 'them'}.`
+  return `The drive ended; ${changes} kept, the next mount sends ${kept === 1 ? 'it' : 'them'}: ${mountAgain(drive)}`
 }

@@ -8,7 +8,10 @@ export function addUnpin(program: Command, { output }: CommandContext): void {
   program
     .command('unpin')
     .description('let the cache give up again what was pinned')
-    .argument('<path...>', 'files and folders in drives; also of names that are gone')
+    .argument(
+      '<path...>',
+      'files and folders in drives, also as PROFILE:PATH; also of names that are gone',
+    )
     .action(async (paths) => {
       for (const path of paths) {
         const { drive, names } = await findDriveOf(path)

@@ -10,7 +10,7 @@ export function addWarmUp(program: Command, { output }: CommandContext): void {
   program
     .command('warmup')
     .description('fetch a file, a folder or all of an account, to read it without the network')
-    .argument('<path>', 'a drive, or a file or folder in one')
+    .argument('<path>', 'a drive, or a file or folder in one, also as PROFILE:PATH')
     .action(async (path) => {
       const { drive, names } = await findDriveOf(path)
       const signals = listenForStop()

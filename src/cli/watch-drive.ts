@@ -1,10 +1,11 @@
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { askStatus } from '../control/client.ts'
-import { DriveRegistry } from '../control/registry.ts'
+import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { WatchedDrive } from '../web/watched-drive.ts'
 import type { DrivePlace, LiveDrive } from './drive-places.ts'
+import { mountAgain } from './mount-again.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import { trashOf, type TrashAccess } from './trash-access.ts'
 
@@ -12,17 +13,18 @@ import { trashOf, type TrashAccess } from './trash-access.ts'
 export function watchDrive(found: LiveDrive, log: Logger): WatchedDrive {
   const { mountpoint } = found
   const registry = new DriveRegistry(findRegistryDirs())
-  let { stateDir } = found
+  let last: RunningDrive = found
   const live = async (): Promise<LiveDrive | undefined> => {
     const known = await registry.find(mountpoint)
     const status = known && (await askStatus(known.socketPath))
     if (known === undefined || status === undefined) return undefined
-    stateDir = known.stateDir
+    last = known
     return { ...known, status }
   }
   const place = async (): Promise<DrivePlace> => {
     const drive = await live()
     if (drive !== undefined) return { kind: 'live', drive }
+    const { stateDir } = last
     if (stateDir !== undefined) return { kind: 'idle', stateDir }
     throw new DriveError('unavailable', 'The drive is not mounted.')
   }
@@ -31,6 +33,7 @@ export function watchDrive(found: LiveDrive, log: Logger): WatchedDrive {
   const trash = async (): Promise<TrashAccess> => trashOf(await place(), log)
   return {
     mountpoint,
+    mountAgain: () => mountAgain(last),
     status: async () => (await live())?.status,
     outbox: () => outbox((access) => access.list()),
     trash: async () => (await trash()).list(),

@@ -2,6 +2,8 @@ import type { DriveStatus } from '../control/protocol.ts'
 import { transfersOf, TransferSpeeds } from '../control/transfer-speeds.ts'
 import { systemClock } from '../domain/clock.ts'
 import { describeStatus } from '../mount/status-words.ts'
+import { toPrintable } from '../domain/printable.ts'
+import { fitScreen } from './fit-screen.ts'
 import type { Output } from './output.ts'
 import { listenForStop } from './signals.ts'
 
@@ -42,14 +44,16 @@ export async function lookForSpeeds<Seen extends { readonly all: readonly DriveS
   return second
 }
 
-/** Shows a text anew each second until Ctrl-C: in its place on a terminal, else one after the other. */
+/** Shows a text anew each second until Ctrl-C: in its place on a terminal, as far as it has room, else one after the other. */
 export async function showAgain(output: Output, text: () => Promise<string>): Promise<void> {
   const signals = listenForStop()
   try {
     while (!signals.stop.aborted) {
-      const lines = `${await text()}\n`
+      const lines = (await text()).split('\n').map(toPrintable)
+      const size = output.screenSize
       if (output.isOnTerminal) output.raw('stdout', CLEAR)
-      for (const line of lines.split('\n')) output.line(line)
+      const shown = size === undefined ? [...lines, ''] : fitScreen(lines, size)
+      for (const line of shown) output.line(line)
       await systemClock.sleep(LOOK_EVERY_MS, signals.stop).catch(() => undefined)
     }
   } finally {

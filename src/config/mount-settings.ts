@@ -8,6 +8,8 @@ export interface MountSettings {
   readonly mountpoint: string
   /** The account's name here, which file managers show; without one they show that of the directory. */
   readonly profile?: string
+  /** The options of `bagfs mount` that were typed, as a shell gives them: what a person types to mount it again. */
+  readonly options?: readonly string[]
   /** Base URL of the service, without a slash at its end. */
   readonly url: string
   /** Never logged, never in the arguments of a process. */
@@ -27,6 +29,8 @@ export interface MountSettings {
   readonly thumbnailBytes: number
   /** How long what was deleted or replaced is kept on this machine; 0 keeps nothing. */
   readonly keepDeletedMs: number
+  /** The largest content that is fetched for the trash before it is deleted; 0 fetches none. */
+  readonly fetchDeletedBytes: number
   readonly listingTtlMs: number
   readonly listingLagMs: number
   /** How long a folder rests before its changes are uploaded. */

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DriveError } from '../domain/errors.ts'
 import { parseDuration, parseKeepingTime } from './durations.ts'
 import { parseMetricsAddress, type MetricsAddress } from './metrics-address.ts'
+import { refuseEmpty } from './paths.ts'
 import { parseServiceUrl } from './service-url.ts'
 import { parseSize } from './sizes.ts'
 
@@ -102,6 +103,12 @@ export const MOUNT_OPTIONS = {
     kind: 'keeping',
     default: '1d',
     help: 'how long deleted and replaced content is kept on this machine; 0 keeps none',
+  },
+  fetchDeleted: {
+    flags: '--fetch-deleted <size>',
+    kind: 'size',
+    default: '16MiB',
+    help: 'largest file that is fetched before it is deleted, for the trash; 0 fetches none',
   },
   listingTtl: {
     flags: '--listing-ttl <time>',
@@ -276,6 +283,7 @@ export function withDefault<Key extends MountOptionKey>(
 
 /** Only a shell expands a tilde, and that at the start of a word alone: `--state-dir=~/x` reaches us with it. */
 function expandHome(path: string): string {
+  refuseEmpty(path)
   return path.startsWith('~/') ? join(homedir(), path.slice(2)) : path
 }
 

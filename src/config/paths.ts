@@ -43,3 +43,8 @@ function requireAbsolute(path: string, variable: string): string {
     hint: `Set ${variable} to an absolute path, or unset it.`,
   })
 }
+
+/** An empty word would be the working directory: a variable of a script that is not set. */
+export function refuseEmpty(path: string): void {
+  if (path === '') throw new DriveError('usage', 'An empty word is no path.')
+}

@@ -7,7 +7,7 @@ import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { linkOrCopy } from '../disk/link-or-copy.ts'
-import { BagCopies, type ContentSum, type CopyOptions } from './bag-copies.ts'
+import { BagCopies, type ContentSum, type CopyOptions, type HoldsOptions } from './bag-copies.ts'
 import { BagReader } from './bag-reader.ts'
 import { BagsInUse } from './bags-in-use.ts'
 import type { BagDependencies, BagSettings } from './bag.ts'
@@ -281,6 +281,11 @@ export class BagCache {
   /** See `BagCopies.sumOf`. */
   sumOf(bagId: BagId, options: CopyOptions = {}): Promise<ContentSum> {
     return this.#copies.sumOf(this.#bags.use(bagId), options)
+  }
+
+  /** See `BagCopies.holds`. */
+  holds(bagId: BagId, expected: ContentSum, options: HoldsOptions = {}): Promise<boolean> {
+    return this.#copies.holds(this.#bags.use(bagId), expected, options)
   }
 
   /** The content of these bags stays whatever the limit and the disk's floor are, and that of no others. */

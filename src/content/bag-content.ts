@@ -236,9 +236,10 @@ export class BagContent {
     return error
   }
 
-  /** All of it came again and was not the same: it goes with its last reader. Returns the error to throw. */
+  /** An answer of the service tells otherwise than what is here: that goes with its last reader. Returns the error to throw. */
   contradicted(): DriveError {
     this.#isContradicted = true
+    this.known.forgetLength()
     return new DriveError('corrupt', 'The content came twice, and not the same.')
   }
 

@@ -25,6 +25,11 @@ interface SumOptions extends CopyOptions {
   readonly beforeBlock?: (copiedBytes: number) => Promise<void>
 }
 
+export interface HoldsOptions extends Pick<CopyOptions, 'signal'> {
+  /** True when the service just said of the bag that it has that content. */
+  readonly isVouched?: boolean
+}
+
 /** What all of a bag's content is known by. */
 export interface ContentSum {
   /** In bytes. */
@@ -111,6 +116,23 @@ export class BagCopies {
     const isSame = await comesAgain({ service, silence }, bag.bagId, before, signal)
     if (!isSame) throw bag.contradicted()
     facts.learn(bag.bagId, { length: before.length, isCertain: true })
+  }
+
+  /**
+   * Whether all of a bag's content has that sum. Where it has another one, what came may be of bad answers: unless
+   * its length is told, and nothing `vouches` for the bag, it goes with its last reader, and comes anew.
+   */
+  async holds(bag: Bag, expected: ContentSum, options: HoldsOptions): Promise<boolean> {
+    // Without one it is put aside as soon as it was read.
+    const claim = bag.claim({})
+    try {
+      const { length, sha256 } = await this.sumOf(bag, options)
+      if (length === expected.length && sha256 === expected.sha256) return true
+      if (options.isVouched === true || !bag.known.isTold(length)) bag.contradicted()
+      return false
+    } finally {
+      bag.release(claim, true)
+    }
   }
 
   /** Length and SHA-256 of all of a bag's content, which need not fit on the disk. */

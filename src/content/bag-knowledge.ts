@@ -69,6 +69,13 @@ export class BagKnowledge {
     this.#deps.facts.learn(this.#bagId, { length, isCertain })
   }
 
+  /** What came was not the bag's content: its length counts for nothing, unless something else tells it. */
+  forgetLength(): void {
+    const { length } = this
+    if (length === undefined || this.isTold(length)) return
+    this.#deps.facts.learn(this.#bagId, { length: undefined })
+  }
+
   get #facts() {
     return this.#deps.facts.get(this.#bagId)
   }

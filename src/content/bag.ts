@@ -251,7 +251,7 @@ export class Bag {
     await this.#content.finalized()
   }
 
-  /** All of it came again and was not the same: it goes with its last reader. Returns the error to throw. */
+  /** An answer of the service tells otherwise than what is here: that goes with its last reader. Returns the error to throw. */
   contradicted(): DriveError {
     return this.#content.contradicted()
   }

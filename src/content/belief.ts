@@ -13,18 +13,18 @@ export interface KnownLengths {
 }
 
 /** What an answer's head tells of its body. */
-export type AnswerHead = Pick<Download, 'totalLength' | 'contentType' | 'isDecoded'>
+export type AnswerHead = Pick<Download, 'totalLength' | 'contentType' | 'isDecoded' | 'isEndTold'>
 
 /**
- * A body is content; or it is in doubt, and must come a second time; or it is something else. That
- * may be an error page of the service, or of a network before it.
+ * A body is content; or it is in doubt, and must come a second time; or it was cut, as far as is known; or it is
+ * something else. That may be an error page of the service, or of a network before it.
  */
-type Verdict = 'content' | 'doubtful' | 'other'
+type Verdict = 'content' | 'doubtful' | 'cut' | 'other'
 
 /**
  * What counts as a bag's content. A body is believed when it is as long as the listing says or as
  * what we uploaded, or when it came twice the same. JSON and pages must be as long, since an error
- * comes twice the same too.
+ * comes twice the same too. So must what ends with its connection before a length that is known: cuts come twice, too.
  */
 export class Belief {
   readonly #known: () => KnownLengths
@@ -62,7 +62,8 @@ export class Belief {
   cameWhole(length: number, head: AnswerHead): boolean {
     const verdict = this.#judge(length, head)
     if (verdict === 'other') throw noContent(head, length)
-    const isBelieved = verdict === 'content' || this.#doubted === length
+    const isTwice = verdict === 'doubtful' && this.#doubted === length
+    const isBelieved = verdict === 'content' || isTwice
     this.#doubted = isBelieved ? undefined : length
     return isBelieved
   }
@@ -85,7 +86,8 @@ export class Belief {
     if (possibleLengths.includes(length)) return 'content'
     // What is stored compressed, and labelled so, comes unpacked: twice the same, and wrong.
     if (head.isDecoded && possibleLengths.length > 0) return 'other'
-    return mayBeNoContent(head) ? 'other' : 'doubtful'
+    if (mayBeNoContent(head)) return 'other'
+    return !head.isEndTold && length < Math.max(0, ...possibleLengths) ? 'cut' : 'doubtful'
   }
 }
 

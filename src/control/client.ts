@@ -70,8 +70,11 @@ function busy(event: Extract<LeavingEvent, { type: 'busy' }>): DriveError {
  * Undefined when the drive is dead. Rejects `timed-out` when its process hangs, `bad-answer` when it is of
  * another version.
  */
-export async function askStatus(socketPath: string): Promise<DriveStatus | undefined> {
-  const signal = AbortSignal.timeout(ANSWER_LIMIT_MS)
+export async function askStatus(
+  socketPath: string,
+  limitMs = ANSWER_LIMIT_MS,
+): Promise<DriveStatus | undefined> {
+  const signal = AbortSignal.timeout(limitMs)
   try {
     const answer = await ask(socketPath, 'GET', '/status', signal)
     const { data } = driveStatus.safeParse(JSON.parse(await text(answer)))

@@ -71,6 +71,8 @@ export const driveStatus = z.object({
   version: z.literal(1),
   mountpoint: z.string(),
   pid: z.number(),
+  /** The name of its account here; missing where it was mounted without one, and by earlier versions. */
+  profile: optional(z.string()),
   service: z.string(),
   account: z.string(),
   mode: z.enum(['through', 'back', 'read-only']),

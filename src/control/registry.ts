@@ -8,12 +8,20 @@ import { isThere, readJsonIfThere } from '../disk/if-there.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
 import { makePrivateDirectory } from '../disk/private-dir.ts'
 
+/** How a person named it when it was mounted; drives of earlier versions, and of other programs, do not tell. */
+const mountedAs = {
+  profile: z.exactOptional(z.string()),
+  /** The options of `bagfs mount` that were typed. */
+  options: z.exactOptional(z.array(z.string())),
+}
+
 const runningDrive = z.object({
   mountpoint: z.string(),
   socketPath: z.string(),
   pid: z.number(),
   /** State directory of the account. */
   stateDir: z.exactOptional(z.string()),
+  ...mountedAs,
 })
 
 /** Where a running drive answers. */
@@ -24,6 +32,7 @@ const formerDrive = z.object({
   mountpoint: z.string(),
   stateDir: z.string(),
   leftAtMs: z.number(),
+  ...mountedAs,
 })
 export type FormerDrive = z.infer<typeof formerDrive>
 
@@ -86,10 +95,14 @@ export class DriveRegistry {
 
   /** Notes that the drive of a mountpoint is not mounted any more. */
   async leave(mountpoint: string): Promise<void> {
-    const stateDir = (await this.find(mountpoint))?.stateDir
+    const { stateDir, profile, options } = (await this.find(mountpoint)) ?? {}
     await this.#remove(fileOfRunning(mountpoint))
     if (stateDir === undefined) return
-    const former: FormerDrive = { mountpoint, stateDir, leftAtMs: systemClock.now() }
+    const former: FormerDrive = {
+      ...{ mountpoint, stateDir, leftAtMs: systemClock.now() },
+      ...(profile === undefined ? {} : { profile }),
+      ...(options === undefined ? {} : { options }),
+    }
     await this.#write(fileOfFormer(stateDir), former)
   }
 

@@ -36,7 +36,7 @@ export interface StatusDeps {
 /** What the drive is, and where. */
 export type AboutDrive = Pick<
   DriveStatus,
-  'mountpoint' | 'pid' | 'service' | 'account' | 'mode' | 'bridge'
+  'mountpoint' | 'pid' | 'profile' | 'service' | 'account' | 'mode' | 'bridge'
 >
 
 /** Everything that `bagfs status` and `.bagfs/status` tell, as it is now. */

@@ -6,6 +6,8 @@ import { systemErrorCode } from '../domain/errors.ts'
 export interface ProcessStat {
   /** It has ended, and its parent has not noticed: it holds nothing any more. */
   readonly hasEnded: boolean
+  /** A signal or a debugger holds it. */
+  readonly isStopped: boolean
   /** In ticks since the machine was started. */
   readonly startTime: string
 }
@@ -16,7 +18,11 @@ export async function readProcessStat(pid: number): Promise<ProcessStat | undefi
   // The second field is a name in parentheses that may hold anything: behind it are the third and the others.
   const [state = '', ...others] = stat?.slice(stat.lastIndexOf(')') + 2).split(' ') ?? []
   if (stat === undefined) return undefined
-  return { hasEnded: state === 'Z' || state === 'X', startTime: others[18] ?? '' }
+  return {
+    hasEnded: state === 'Z' || state === 'X',
+    isStopped: state === 'T' || state === 't',
+    startTime: others[18] ?? '',
+  }
 }
 
 /** A file of /proc, undefined when it is not there; ESRCH is of a process that ends meanwhile. */

@@ -60,6 +60,18 @@ export function withAllTimes(
   return { mode, mtimeMs, atimeMs, ctimeMs, uid, gid, extended }
 }
 
+/** What leads from attributes to later ones; undefined where they are the same. */
+export function changesBetween(
+  before: KeptAttributes,
+  after: KeptAttributes,
+): AttributeChanges | undefined {
+  const isSame = (key: keyof KeptAttributes): boolean =>
+    JSON.stringify(before[key]) === JSON.stringify(after[key])
+  const all = Object.entries(keptOf(after)) as [keyof KeptAttributes, unknown][]
+  const changed = all.filter(([key]) => !isSame(key))
+  return changed.length === 0 ? undefined : Object.fromEntries(changed)
+}
+
 /** The attributes after a change. */
 export function withChanges(kept: KeptAttributes, changes: AttributeChanges): KeptAttributes {
   return {

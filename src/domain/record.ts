@@ -26,8 +26,8 @@ export interface Account {
  */
 export interface BagFacts extends AttributeChanges {
   readonly kind?: 'file' | 'folder'
-  /** True length of the download in bytes. */
-  readonly length?: number
+  /** True length of the download in bytes; undefined again where what came with it was not the bag's content. */
+  readonly length?: number | undefined
   /** True when the listing told `length` too, or all of the content came twice the same. */
   readonly isCertain?: boolean
   /** SHA-256 of the download, 64 hex digits. */

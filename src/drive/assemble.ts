@@ -34,6 +34,7 @@ import { Kinds } from './root/kinds.ts'
 import { KeptFresh } from './root/kept-fresh.ts'
 import { LeftOut } from './folders/left-out.ts'
 import { Moves } from './moves/moves.ts'
+import { MoveGate } from './moves/move-gate.ts'
 import { MissingBags } from './root/missing-bags.ts'
 import { NameChanges } from './root/name-changes.ts'
 import { Removals } from './root/removals.ts'
@@ -90,6 +91,8 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const missing = new MissingBags(given, { lagMs: settings.usualLagMs })
   const entries = new Entries({ ...given, rootNames, news, missing, contents }, settings)
   given.facts.onChange((bagId) => {
+    // A listing may have a bag before its upload is confirmed, which tells its kind.
+    given.listing.reindex(bagId)
     entries.noteBag(bagId)
   })
   // The records of folders that were stored here tell how the service names all.
@@ -111,10 +114,11 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const folderUploads = new FolderUploads({ ...given, entries, folders: openFolders })
   const uploader = makeUploader({ ...given, jobs, entries, folders: folderUploads }, settings)
   const deps = { ...built, uploader }
+  const names = new KeyedLock<'names'>()
   const nodeLocks = new KeyedLock<FileNode>()
-  const conflicts = new Conflicts(deps)
+  const conflicts = new Conflicts(deps, settings)
   const recorded = { ...deps, conflicts }
-  const committer = new Committer({ ...recorded, nodeLocks }, settings)
+  const committer = new Committer({ ...recorded, names, nodeLocks }, settings)
   const rootRoom = new RootRoom(deps)
   const shared = { ...recorded, committer, rootRoom }
   const files = new Files({ ...shared, contents, nodeLocks })
@@ -122,13 +126,13 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const folders = new FolderHome({ ...shared, folders: openFolders, extended }, settings)
   const removals = new Removals({ ...shared, folders }, settings)
   const changes = new NameChanges({ ...shared, removals }, settings)
-  const names = new KeyedLock<'names'>()
   const rootNodes = new RootNodes({ ...shared, folders }, settings)
   const inRoot = { ...shared, names, rootNodes, removals, changes, folders, extended }
   const renames = new Renames(inRoot)
   const root = new RootHome({ ...inRoot, files, renames }, settings)
   const parts = { ...inRoot, contents, openFolders, root }
-  const moves = new Moves({ ...parts, handles, settings })
+  const gate = new MoveGate()
+  const moves = new Moves({ ...parts, handles, gate, settings })
   const unclosed = new Unclosed({ ...parts, handles })
   const rootTrash = new RootTrash(parts, settings)
   const ahead = { ...parts, fetchAhead: new FetchAhead(given) }
@@ -137,7 +141,7 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const warmUp = new WarmUp({ ...ahead, pins })
   const keptFresh = new KeptFresh({ ...given, entries })
   const front = { explainer, warmUp, pins, trash: rootTrash, keptFresh }
-  return { ...parts, missing, leftOut, handles, folderUploads, moves, unclosed, ...front }
+  return { ...parts, missing, leftOut, handles, folderUploads, moves, gate, unclosed, ...front }
 }
 
 function makeUploader(

@@ -1,25 +1,22 @@
+import { join } from 'node:path'
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
-import { DriveError } from '../domain/errors.ts'
-import type { HandleId, IntentId, NodeId } from '../domain/ids.ts'
+import { DriveError, goneFile } from '../domain/errors.ts'
+import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { WholeFile } from '../domain/whole-file.ts'
-import { discardIntents } from '../outbox/discard.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
 import { Beginnings } from './beginnings.ts'
+import { DriveCommands } from './drive-commands.ts'
 import { DriveNow } from './drive-now.ts'
 import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ExtendedAttributes } from './extended-attributes.ts'
 import { Homes, type MadeUp } from './homes.ts'
-import type { Explanation } from './explanation.ts'
 import { isHere } from './is-here.ts'
-import type { PinReport } from './pins.ts'
 import type { Nodes } from './tree/nodes.ts'
 import type { DriveSettings } from './settings.ts'
-import { syncNow } from './sync.ts'
 import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
 import type { CreateOptions, MadeAttributes, OpenOptions } from './tree/home.ts'
 import type { OnDisk, WriteOptions } from './tree/open-file.ts'
 import type { ShareRange } from './tree/share-range.ts'
-import type { WarmedUp, WarmUpOptions } from './warm-up.ts'
 
 export type { DriveDeps } from './assemble.ts'
 
@@ -37,6 +34,7 @@ export class Drive {
   readonly extended: ExtendedAttributes
   /** What is so now, and when that may be other: for a kernel that goes by what it was told. */
   readonly now: DriveNow
+  readonly commands: DriveCommands
 
   constructor(deps: DriveDeps, settings: DriveSettings) {
     this.#deps = deps
@@ -44,7 +42,11 @@ export class Drive {
     this.#homes = new Homes(this.#parts, settings)
     this.#beginnings = new Beginnings(this.#homes, settings)
     this.now = new DriveNow(this.#parts)
-    this.extended = new ExtendedAttributes({ ...deps, homes: this.#homes })
+    this.commands = new DriveCommands(deps, this.#parts, this)
+    this.extended = new ExtendedAttributes({
+      ...{ ...deps, homes: this.#homes },
+      change: (node, task) => this.#change(node, task),
+    })
   }
 
   /** Shows a made-up directory under a hidden name of the root. */
@@ -93,21 +95,6 @@ export class Drive {
     return this.#parts.uploader
   }
 
-  /** What was changed here and on another machine. */
-  get conflicts(): DriveParts['conflicts'] {
-    return this.#parts.conflicts
-  }
-
-  /** What folders were stored without. */
-  get leftOut(): DriveParts['leftOut'] {
-    return this.#parts.leftOut
-  }
-
-  /** What was deleted or replaced, and how it comes back. */
-  get trash(): DriveParts['trash'] {
-    return this.#parts.trash
-  }
-
   /** Rejects `not-found` when nothing in the directory has this name. */
   lookup(parent: NodeId, name: string): Promise<Attributes> {
     return this.#homes.lookup(parent, name)
@@ -135,12 +122,14 @@ export class Drive {
     const masked =
       mode === undefined ? changes : { ...changes, mode: this.#beginnings.masked(mode) }
     const ctimeMs = this.#deps.clock.now()
-    await this.#homes.changing(node).setAttributes(node, { ...masked, ctimeMs })
+    await this.#change(node, () =>
+      this.#homes.changing(node).setAttributes(node, { ...masked, ctimeMs }),
+    )
   }
 
   /** Cuts or lengthens a file; what close would do follows at once. */
   async truncate(node: NodeId, length: number): Promise<void> {
-    await this.#homes.changing(node).truncate(node, length)
+    await this.#change(node, () => this.#homes.changing(node).truncate(node, length))
   }
 
   /** Cuts or lengthens an open file: the version that was opened, whatever its name leads to by now. */
@@ -162,8 +151,10 @@ export class Drive {
   ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
     const home = this.#homes.making(parent, name)
     const begun = await this.#beginnings.of(parent, { mode, ...options.owner })
-    const made = await home.create(parent, name, begun, options)
-    return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
+    return this.#changeIn(parent, name, async () => {
+      const made = await home.create(parent, name, begun, options)
+      return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
+    })
   }
 
   /** As `create`, of a file without a name (O_TMPFILE), which goes with its last handle, unless `link` gives it one. */
@@ -184,7 +175,8 @@ export class Drive {
     const home = this.#homes.making(parent, name)
     return this.#parts.handles.change(handle, async (file) => {
       if (home.link === undefined) throw new DriveError('not-permitted', 'It keeps no files.')
-      return home.link(file, parent, name)
+      const link = home.link.bind(home)
+      return this.#changeIn(parent, name, () => link(file, parent, name))
     })
   }
 
@@ -196,7 +188,7 @@ export class Drive {
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
     const made = await this.#beginnings.ofDirectory(parent, { mode, ...owner })
-    await home.makeDirectory(parent, name, made)
+    await this.#changeIn(parent, name, () => home.makeDirectory(parent, name, made))
   }
 
   /** A relative link that stays inside its folder; others are refused. */
@@ -208,7 +200,7 @@ export class Drive {
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
     const { uid, gid } = await this.#beginnings.of(parent, { mode: 0o777, ...owner })
-    await home.makeSymlink(parent, name, target, { uid, gid })
+    await this.#changeIn(parent, name, () => home.makeSymlink(parent, name, target, { uid, gid }))
   }
 
   /** A fifo, a socket or a device: of this machine, and never sent. */
@@ -219,7 +211,8 @@ export class Drive {
     special: SpecialNode,
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
-    await home.makeNode(parent, name, await this.#beginnings.of(parent, made), special)
+    const begun = await this.#beginnings.of(parent, made)
+    await this.#changeIn(parent, name, () => home.makeNode(parent, name, begun, special))
   }
 
   async readSymlink(node: NodeId): Promise<string> {
@@ -227,9 +220,47 @@ export class Drive {
   }
 
   async open(node: NodeId, options: OpenOptions): Promise<HandleId> {
-    const { writable, truncate } = options
-    const home = writable || truncate ? this.#homes.changing(node) : this.#homes.at(node)
-    return this.#parts.handles.add(await home.open(node, options))
+    const { handles } = this.#parts
+    if (!options.writable && !options.truncate) {
+      await this.#parts.gate.untilOpen(() => this.pathOf(node))
+      this.#refuseLeft(node)
+      return handles.add(await this.#homes.at(node).open(node, options))
+    }
+    return this.#change(node, async () =>
+      handles.add(await this.#homes.changing(node).open(node, options)),
+    )
+  }
+
+  /** Makes a change of a node: not while it moves to another place, and not at one that it has left. */
+  #change<Result>(node: NodeId, task: () => Promise<Result>): Promise<Result> {
+    return this.#parts.gate.change(
+      () => this.pathOf(node),
+      () => {
+        this.#refuseLeft(node)
+        return task()
+      },
+    )
+  }
+
+  /** The same for a change of a name in a directory. */
+  #changeIn<Result>(parent: NodeId, name: string, task: () => Promise<Result>): Promise<Result> {
+    return this.#parts.gate.change(() => {
+      const path = this.pathOf(parent)
+      return path === undefined ? path : join(path, name)
+    }, task)
+  }
+
+  /** The same for names of two directories. */
+  #changeBoth<Result>(one: NodeId, other: NodeId, task: () => Promise<Result>): Promise<Result> {
+    const { gate } = this.#parts
+    return gate.change(
+      () => this.pathOf(one),
+      () => gate.change(() => this.pathOf(other), task),
+    )
+  }
+
+  #refuseLeft(node: NodeId): void {
+    if (this.#parts.handles.hasLeft(node)) throw goneFile()
   }
 
   /** Whether a node's bytes can be read without asking the service. */
@@ -347,11 +378,14 @@ export class Drive {
   ): Promise<NodeId> {
     const owner = this.#homes.changing(parent)
     const { root } = this.#parts
-    return owner === root ? root.unlink(parent, name, options) : owner.unlink(parent, name)
+    return this.#changeIn(parent, name, () =>
+      owner === root ? root.unlink(parent, name, options) : owner.unlink(parent, name),
+    )
   }
 
   async removeDirectory(parent: NodeId, name: string): Promise<void> {
-    await this.#homes.changing(parent).removeDirectory(parent, name)
+    const home = this.#homes.changing(parent)
+    await this.#changeIn(parent, name, () => home.removeDirectory(parent, name))
   }
 
   /** Rejects `cross-device` for what is in a directory that the drive makes up: programs copy then. */
@@ -359,9 +393,11 @@ export class Drive {
     const newOwner = this.#homes.making(newParent, newName)
     const owner = this.#homes.changing(parent)
     const { moves } = this.#parts
-    if (moves.isBetween(parent, newParent)) await moves.rename(parent, name, newParent, newName)
-    else if (owner === newOwner) await owner.rename(parent, name, newParent, newName)
-    else throw new DriveError('cross-device', 'This directory is not stored.')
+    await this.#changeBoth(parent, newParent, async () => {
+      if (moves.isBetween(parent, newParent)) await moves.rename(parent, name, newParent, newName)
+      else if (owner === newOwner) await owner.rename(parent, name, newParent, newName)
+      else throw new DriveError('cross-device', 'This directory is not stored.')
+    })
   }
 
   /** Gives each of two names what the other has. Rejects `invalid` where they are not in one folder, or both in the root. */
@@ -371,7 +407,8 @@ export class Drive {
     if (owner !== newOwner || owner.exchange === undefined) {
       throw new DriveError('invalid', 'Names are exchanged within the root, or within one folder.')
     }
-    await owner.exchange(parent, name, newParent, newName)
+    const exchange = owner.exchange.bind(owner)
+    await this.#changeBoth(parent, newParent, () => exchange(parent, name, newParent, newName))
   }
 
   /** The room of the account: what is left of it, and what takes it. */
@@ -379,62 +416,11 @@ export class Drive {
     return this.#parts.space
   }
 
-  /** What is at a path, by its names from the root. Rejects `not-found` where nothing is known of it. */
-  explain(names: readonly string[]): Promise<Explanation> {
-    return this.#parts.explainer.explain(names, this)
-  }
-
-  /** Fetches what is at a path ahead of its readers, without names all of the account. See `WarmUp`. */
-  warmUp(names: readonly string[], options: WarmUpOptions): Promise<WarmedUp> {
-    return this.#parts.warmUp.fetch(names, this, options)
-  }
-
-  /** What is pinned, and how it is kept here. */
-  get pins(): DriveParts['pins'] {
-    return this.#parts.pins
-  }
-
-  /** Keeps the file or folder of the root that a path is, or is in, on this machine. See `Pins`. */
-  pin(names: readonly string[]): Promise<PinReport> {
-    return this.#parts.pins.pin(names, this)
-  }
-
-  /** Asks the service what there is; resolves with the number of bags. Rejects with the service's error. */
-  async refresh(): Promise<number> {
-    await this.#deps.listing.refreshNow()
-    await this.#parts.entries.fresh()
-    return this.#parts.entries.records().length
-  }
-
   /** Gets the first listing, so that a drive that cannot answer fails at mount. */
   async start(): Promise<void> {
     await this.#parts.entries.fresh()
     await this.#parts.folderUploads.recover()
     this.#parts.pins.start()
-  }
-
-  /**
-   * Resolves when the service has what was closed or synced under a name of the root, or under any. Answers the
-   * paths of files that programs still write: these are sent when they are closed.
-   */
-  async sync(name?: string): Promise<readonly string[]> {
-    const { unclosed } = this.#parts
-    await unclosed.promiseClosed()
-    await syncNow({ ...this.#deps, ...this.#parts }, name)
-    return unclosed.pathsBeingWritten(name)
-  }
-
-  /** Forgets changes because a person says so. Rejects as `discardIntents`. */
-  async discard(ids: readonly IntentId[]): Promise<void> {
-    const { jobs, openFolders } = this.#parts
-    openFolders.refuseWritten(ids)
-    const forgotten = await discardIntents(this.#deps.outbox, ids, jobs)
-    this.forgetChanges(forgotten)
-  }
-
-  /** These changes are in no outbox any more: their folders show what is stored. */
-  forgetChanges(ids: readonly IntentId[]): void {
-    this.#parts.openFolders.forgetChanges(ids)
   }
 
   /** What programs write goes to the outbox as it is now, for leaving: they cannot close it any more. */
@@ -446,6 +432,7 @@ export class Drive {
     this.#parts.keptFresh.close()
     this.#parts.kinds.close()
     this.#parts.missing.close()
+    this.#parts.conflicts.close()
     await this.#parts.accesses.keepAll()
     this.#parts.openFolders.close()
     await this.#parts.pins.close()

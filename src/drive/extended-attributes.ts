@@ -14,6 +14,8 @@ function isOfPrograms(name: string): boolean {
 
 interface ExtendedAttributesDeps {
   readonly homes: Homes
+  /** Makes a change of a node where it is. */
+  readonly change: (node: NodeId, task: () => Promise<void>) => Promise<void>
   readonly clock: Clock
 }
 
@@ -45,6 +47,15 @@ export class ExtendedAttributes {
     node: NodeId,
     name: string,
     value: Uint8Array,
+    options: { readonly must?: 'make' | 'replace' } = {},
+  ): Promise<void> {
+    await this.#deps.change(node, () => this.#set(node, name, value, options))
+  }
+
+  async #set(
+    node: NodeId,
+    name: string,
+    value: Uint8Array,
     { must }: { readonly must?: 'make' | 'replace' } = {},
   ): Promise<void> {
     if (!isOfPrograms(name)) {
@@ -61,9 +72,13 @@ export class ExtendedAttributes {
 
   /** Rejects `no-attribute` when there is none of this name. */
   async remove(node: NodeId, name: string): Promise<void> {
+    await this.#deps.change(node, () => this.#remove(node, name))
+  }
+
+  async #remove(node: NodeId, name: string): Promise<void> {
     if (!isOfPrograms(name)) {
       await this.get(node, name)
-      await this.set(node, name, Buffer.alloc(0))
+      await this.#set(node, name, Buffer.alloc(0))
       return
     }
     const { [name]: removed, ...left } = await this.#ofPrograms(node)

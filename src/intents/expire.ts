@@ -28,20 +28,27 @@ export interface KnownBeside {
   readonly kept?: ReadonlySet<IntentId>
 }
 
+/** How late a listing may be, in milliseconds. */
+export interface Lag {
+  readonly usualMs: number
+  readonly longestMs: number
+}
+
 const NONE: ReadonlySet<never> = new Set<never>()
 
 /**
  * The confirmed intents that a listing makes unnecessary. They have nothing left to do, and the
  * listing was asked for after the confirmation. It shows the bag of a put and none of what the
  * intent replaces. A bag in `gone` need not be shown, and one in `back` may be listed.
- * `lagMs` after the confirmation a listing that still says otherwise is believed: another machine
+ * A bag that no listing had yet may still come in a late one, so for the usual lag its absence says nothing.
+ * The longest lag after the confirmation a listing that still says otherwise is believed: another machine
  * may have changed it. Intents that hold each other's effect in check go together. Otherwise those
  * that are left would bring back what was hidden. So callers give all intents, not some. Answers the oldest first.
  */
 export function expireIntents(
   listing: KnownBags,
   intents: readonly Intent[],
-  lagMs: number,
+  lag: Lag,
   { gone = NONE, back = NONE, kept = NONE }: KnownBeside = {},
 ): readonly Intent[] {
   const effects = toEffects(intents)
@@ -50,8 +57,10 @@ export function expireIntents(
   const last = lastMarks(effects)
   const expired = done.filter(
     (effect) =>
-      listing.startedAtMs - effect.confirmedAtMs >= lagMs ||
-      (isReplacedOrShown(effect, listing, last, gone) && isNoneListed(effect, listing, last, back)),
+      listing.startedAtMs - effect.confirmedAtMs >= lag.longestMs ||
+      (isReplacedOrShown(effect, listing, last, gone) &&
+        isNoneListed(effect, listing, last, back) &&
+        areAllPast(effect, listing, last, lag)),
   )
   return withoutEntangled(listing, effects, new Set(expired))
 }
@@ -152,6 +161,25 @@ function isNoneListed(
   return [...hides].every(
     (bagId) =>
       !isListed(listing, bagId) || back.has(bagId) || (last.given.get(bagId) ?? '') > order,
+  )
+}
+
+/**
+ * True when no listing can bring back what an intent hides, however late it is: it had that before, or it has what was
+ * stored after that.
+ */
+function areAllPast(
+  { intent, order, given, hides, confirmedAtMs }: Effect,
+  listing: KnownBags,
+  last: Marks,
+  { usualMs }: Lag,
+): boolean {
+  if (listing.startedAtMs - confirmedAtMs >= usualMs) return true
+  if (given !== undefined && isListed(listing, given)) return true
+  const listed = new Set(intent.uploaded?.map(({ bagId }) => bagId))
+  return [...hides].every(
+    (bagId) =>
+      listed.has(bagId) || isListed(listing, bagId) || (last.given.get(bagId) ?? '') > order,
   )
 }
 

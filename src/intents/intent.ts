@@ -119,6 +119,8 @@ export interface PutIntent extends IntentBase, KeptAttributes {
   readonly namesakes?: readonly BagId[]
   /** The new bag, once the service answered; proven to be there once the put is `confirmed`. */
   readonly bagId?: BagId
+  /** True while `bagId` is a bag that another machine stored before: that machine may be about to delete it. */
+  readonly isShared?: boolean
   /** How many uploads of it were answered with the id of a bag that holds something else. */
   readonly disproofs?: number
   /** True once every bag of `replaces` is deleted at the service. */

@@ -19,6 +19,7 @@ type Passing =
   | 'heldUntilMs'
   | 'sentAtMs'
   | 'bagId'
+  | 'isShared'
   | 'answeredAtMs'
   | 'confirmedAtMs'
   | 'replacedAreDeleted'
@@ -31,6 +32,7 @@ type Passing =
 /** What tells of the zip that a folder's round ends with. */
 const OF_A_ROUND = [
   'bagId',
+  'isShared',
   'sentAtMs',
   'answeredAtMs',
   'confirmedAtMs',
@@ -110,15 +112,20 @@ export function unpacked(put: PutIntent): PutIntent {
 }
 
 /** The service answered an upload with this id; nothing has proven yet that there is such a bag. */
-export function answered(put: PutIntent, bagId: BagId, nowMs: number): PutIntent {
+export function answered(
+  put: PutIntent,
+  { bagId, isShared }: { readonly bagId: BagId; readonly isShared: boolean },
+  nowMs: number,
+): PutIntent {
   const times = { answeredAtMs: nowMs, confirmedAtMs: nowMs }
-  const done = { ...put, phase: 'waiting' as const, bagId, ...times }
+  const bag = { bagId, ...(isShared ? { isShared } : {}) }
+  const done = { ...put, phase: 'waiting' as const, ...bag, ...times }
   return without(done, 'failure', 'heldUntilMs')
 }
 
 /** No bag has the id that was answered: the put is to be sent again. */
 export function unanswered(put: PutIntent): PutIntent {
-  return without(put, 'bagId', 'answeredAtMs', 'confirmedAtMs')
+  return without(put, 'bagId', 'isShared', 'answeredAtMs', 'confirmedAtMs')
 }
 
 /** As `unanswered`, where the bag of that id holds something else than was sent. */
@@ -130,7 +137,7 @@ export function disproven(put: PutIntent): PutIntent {
 export function confirmed(put: PutIntent, bagId: BagId, nowMs: number): PutIntent {
   const times = { answeredAtMs: put.answeredAtMs ?? nowMs, confirmedAtMs: nowMs }
   const done = { ...put, bagId, phase: 'confirmed' as const, ...times }
-  return withoutFailure({ ...done, ...withUploads(done) })
+  return without(withoutFailure({ ...done, ...withUploads(done) }), 'isShared')
 }
 
 /** Nothing that a confirmed put takes the place of is left to delete; `gone` are those that are deleted. */

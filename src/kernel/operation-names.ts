@@ -29,6 +29,7 @@ const OF_DEV_FUSE: readonly OpcodeName[] = [
   'WRITE',
   'FALLOCATE',
   'COPY_FILE_RANGE',
+  'COPY_FILE_RANGE_64',
   'LSEEK',
   'FLUSH',
   'FSYNC',

@@ -50,7 +50,7 @@ export const TUNING: Tuning = {
   listingLagMs: 10 * 60_000,
   idleFolders: { count: 256, keptMs: 30_000 },
   pins: { followMs: 60_000, forgetMs: 60_000 },
-  uploads: { concurrency: 8, retryBaseMs: 1_000, retryMaxMs: 5 * 60_000 },
+  uploads: { concurrency: 8, retryBaseMs: 1_000, retryMaxMs: 5 * 60_000, deletingMs: 15_000 },
   graceMs: 5_000,
   resumeTries: 5,
 }
@@ -71,6 +71,7 @@ export type BuildSettings = Pick<
   | 'umask'
   | 'folderRestMs'
   | 'keepDeletedMs'
+  | 'fetchDeletedBytes'
   | 'listingTtlMs'
   | 'listingLagMs'
   | 'cacheBytes'
@@ -110,7 +111,7 @@ export async function buildDrive(
   const inflated = await openInflated(disk, settings, releases)
   disk.add(() => Promise.resolve(inflated.evictOne()))
   disk.add(() => trash.giveUpOldest())
-  const keeper = makeKeeper({ ...withState, trash, listing, cache }, releases)
+  const keeper = makeKeeper({ ...withState, trash, listing, cache }, settings, releases)
   const listingLag = new ListingLag()
   const drive = new Drive(
     { ...withState, listing, listingLag, cache, inflated, trash, keeper, disk },
@@ -230,11 +231,12 @@ async function openTrash(
 function makeKeeper(
   deps: BuildDeps &
     State & { readonly trash: Trash; readonly listing: Listing; readonly cache: BagCache },
+  { fetchDeletedBytes }: BuildSettings,
   releases: Releases,
 ): Keeper {
   const { cache, listing } = deps
   const listedSizes = (bagId: BagId): readonly number[] => listing.sizesOf(bagId)
-  const keeper = new Keeper({ ...deps, content: cache, listedSizes })
+  const keeper = new Keeper({ ...deps, content: cache, listedSizes, fetchDeletedBytes })
   releases.add('keeper of the trash', () => {
     keeper.close()
     return Promise.resolve()

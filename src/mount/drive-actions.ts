@@ -27,10 +27,7 @@ import type { TrashItem } from '../trash/item.ts'
 import { chooseItem } from '../trash/item-names.ts'
 
 export interface DriveActionsDeps {
-  readonly drive: Pick<
-    Drive,
-    'discard' | 'explain' | 'pin' | 'pins' | 'refresh' | 'space' | 'sync' | 'trash' | 'warmUp'
-  >
+  readonly drive: Pick<Drive, 'commands' | 'space'>
   readonly outbox: Outbox
   readonly uploader: Uploader
   readonly cache: BagCache
@@ -61,26 +58,26 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
   }
 
   explain(names: readonly string[]): Promise<WireExplanation> {
-    return this.#deps.drive.explain(names)
+    return this.#deps.drive.commands.explain(names)
   }
 
   warmUp(
     names: readonly string[],
     options: Parameters<ControlActions['warmUp']>[1],
   ): Promise<WireWarmedUp> {
-    return this.#deps.drive.warmUp(names, options)
+    return this.#deps.drive.commands.warmUp(names, options)
   }
 
   pin(names: readonly string[]): Promise<WirePin> {
-    return this.#deps.drive.pin(names)
+    return this.#deps.drive.commands.pin(names)
   }
 
   unpin(names: readonly string[]): Promise<string> {
-    return this.#deps.drive.pins.unpin(names)
+    return this.#deps.drive.commands.pins.unpin(names)
   }
 
   refresh(): Promise<number> {
-    return this.#deps.drive.refresh()
+    return this.#deps.drive.commands.refresh()
   }
 
   metrics(): Promise<string> {
@@ -100,7 +97,7 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
     const stopReporting = outbox.onChange(report)
     report()
     try {
-      return { left: [], beingWritten: await drive.sync(name) }
+      return { left: [], beingWritten: await drive.commands.sync(name) }
     } catch (error) {
       const failed = this.#items().filter(({ failure }) => (failure?.atMs ?? 0) >= startedAtMs)
       if (!(error instanceof DriveError) || failed.length === 0) throw error
@@ -123,7 +120,7 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
 
   async discard(wanted: readonly string[]): Promise<readonly OutboxItem[]> {
     const chosen = chooseItems(this.#items(), wanted)
-    await this.#deps.drive.discard(chosen.map(({ id }) => id))
+    await this.#deps.drive.commands.discard(chosen.map(({ id }) => id))
     return chosen
   }
 
@@ -159,7 +156,7 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
   }
 
   trash(): readonly TrashItem[] {
-    return this.#deps.drive.trash.items()
+    return this.#deps.drive.commands.trash.items()
   }
 
   async restore(
@@ -167,14 +164,14 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
     options: Parameters<ControlActions['restore']>[1],
   ): Promise<TrashItem> {
     const item = chooseItem(this.trash(), wanted)
-    await this.#deps.drive.trash.restore(item.bagId, options)
+    await this.#deps.drive.commands.trash.restore(item.bagId, options)
     return item
   }
 
   async emptyTrash(wanted: readonly string[]): Promise<readonly TrashItem[]> {
     const items = this.trash()
     const chosen = wanted.length === 0 ? items : wanted.map((each) => chooseItem(items, each))
-    await this.#deps.drive.trash.empty(chosen.map(({ bagId }) => bagId))
+    await this.#deps.drive.commands.trash.empty(chosen.map(({ bagId }) => bagId))
     return chosen
   }
 

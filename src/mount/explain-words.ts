@@ -1,4 +1,5 @@
 import { formatSize } from '../config/sizes.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
 import type { WireExplanation, WireItem } from '../control/protocol.ts'
 import { describeConflict } from '../drive/root/conflicts.ts'
 import { describeLeftOut } from '../drive/folders/left-out.ts'
@@ -10,6 +11,10 @@ import { describeRefused } from './status-words.ts'
 /** Where an explained path is, and when it is told of. */
 export interface Telling {
   readonly mountpoint: string
+  /** The drive as the person named it, for commands: its path, or `PROFILE:`. */
+  readonly called: string
+  /** Of the account, where the drive tells it. */
+  readonly profile?: string
   readonly nowMs: number
   /** Of the cache, in bytes. */
   readonly cacheBytes: number
@@ -49,24 +54,31 @@ export function describeExplanation(
 /** What a person can do about it, the first first. */
 export function remediesFor(explained: WireExplanation, telling: Telling): readonly Remedy[] {
   const { what, path, conflicts, changes, inTrash, name, outage } = explained
-  const quoted = quote(pathOf(path, telling))
-  const mountpoint = quote(telling.mountpoint)
+  const drive = shellQuote(telling.called)
+  const there = shellQuote(wordFor(path, telling))
   const isCoded = name?.why.some((each) => each === 'coded' || each === 'cut') === true
-  const toSync = what === 'missing' || what === 'made-up' ? mountpoint : quoted
+  const toSync = what === 'missing' || what === 'made-up' ? drive : there
   return [
-    ...changes.flatMap((change) => remediesForChange(change, toSync)),
+    ...changes.flatMap((change) => remediesForChange(change, toSync, telling)),
     ...conflicts.map(({ other }) => ({
-      command: `rm ${quote(pathOf(other, telling))}`,
+      command: `rm ${shellQuote(pathOf(other, telling))}`,
       does: 'when you have compared the two and do not want that one',
     })),
     ...inTrash.slice(0, 1).map((item) => ({
-      command: `bagfs trash restore ${shortIdOf(item)}`,
+      command: `bagfs trash restore ${drive} ${shortIdOf(item)}`,
       does: 'brings it back',
     })),
-    ...(isCoded ? [{ command: `mv ${quoted} NAME`, does: 'gives it a plain name' }] : []),
-    ...remediesForAbsence(explained, quoted),
+    ...(isCoded
+      ? [
+          {
+            command: `mv ${shellQuote(pathOf(path, telling))} NAME`,
+            does: 'gives it a plain name',
+          },
+        ]
+      : []),
+    ...remediesForAbsence(explained, there),
     ...(what === 'drive' || outage !== undefined
-      ? [{ command: `bagfs status ${mountpoint}`, does: 'tells how the drive is' }]
+      ? [{ command: `bagfs status ${drive}`, does: 'tells how the drive is' }]
       : []),
   ]
 }
@@ -82,23 +94,35 @@ function remediesForAbsence(explained: WireExplanation, path: string): readonly 
   return [{ command: `bagfs warmup ${path}`, does: 'fetches it ahead' }]
 }
 
-function remediesForChange({ id, phase, failure }: WireItem, path: string): readonly Remedy[] {
+function remediesForChange(
+  { id, phase, failure }: WireItem,
+  path: string,
+  telling: Telling,
+): readonly Remedy[] {
   if (phase === 'local') return []
+  const drive = shellQuote(telling.called)
   const sync = { command: `bagfs sync ${path}`, does: 'does it now, or says why it cannot' }
-  const cures = failure === undefined ? [] : (CURES[failure.code] ?? [])
+  const cures = failure === undefined ? [] : (curesOf(telling)[failure.code] ?? [])
   if (failure?.waitsForUser !== true) return [...cures, sync]
   return [
     ...cures,
-    { command: `bagfs outbox retry ${id}`, does: 'tries it again' },
-    { command: `bagfs outbox save ${id} --to DIR`, does: 'copies the content to a directory' },
-    { command: `bagfs outbox discard ${id}`, does: 'gives the change up' },
+    { command: `bagfs outbox retry ${drive} ${id}`, does: 'tries it again' },
+    {
+      command: `bagfs outbox save ${drive} ${id} --to DIR`,
+      does: 'copies the content to a directory',
+    },
+    { command: `bagfs outbox discard ${drive} ${id}`, does: 'gives the change up' },
   ]
 }
 
 /** What takes the cause of a failure away, by its code. */
-const CURES: Readonly<Record<string, readonly Remedy[]>> = {
-  unauthorized: [{ command: 'bagfs login', does: 'with a new token' }],
-  'no-space': [{ command: 'bagfs rm NAME', does: 'makes room in the account' }],
+function curesOf({ profile }: Telling): Readonly<Record<string, readonly Remedy[]>> {
+  const [login, rm] =
+    profile === undefined ? ['login', 'rm'] : [`login ${profile}`, `rm --profile ${profile}`]
+  return {
+    unauthorized: [{ command: `bagfs ${login}`, does: 'with a new token' }],
+    'no-space': [{ command: `bagfs ${rm} NAME`, does: 'makes room in the account' }],
+  }
 }
 
 const KINDS: Readonly<Record<WireExplanation['what'], string>> = {
@@ -135,12 +159,17 @@ function describeWhat(explained: WireExplanation, nowMs: number): readonly strin
       ? ['by its name it is litter of a program: it is not sent']
       : []),
     ...(madeUp === undefined ? [] : [MADE_UP[madeUp]]),
-    ...(folder === undefined ? [] : [`it is in the folder ${folder}, and stored with it`]),
+    ...(folder === undefined ? [] : [describeFolder(folder, what)]),
     ...(isDeleted ? ['it was deleted here, and the service is still to be told'] : []),
     ...(trashed === undefined
       ? []
       : [`${trashed.why} ${formatTime(nowMs - trashed.deletedAtMs)} ago, and kept in the trash`]),
   ]
+}
+
+function describeFolder(folder: string, what: WireExplanation['what']): string {
+  const isStored = what !== 'special'
+  return `it is in the folder ${folder}${isStored ? ', and stored with it' : ''}`
 }
 
 function describePlaces(explained: WireExplanation): readonly string[] {
@@ -232,7 +261,7 @@ function pathOf(path: string, { mountpoint }: Telling): string {
   return path === '' ? mountpoint : `${mountpoint}/${path}`
 }
 
-/** As a shell takes it. */
-function quote(text: string): string {
-  return /^[\w./+,:=@%-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`
+/** As `pathOf`, for commands of bagfs, which know a drive by its profile, too. */
+function wordFor(path: string, telling: Telling): string {
+  return telling.called.endsWith(':') ? `${telling.called}${path}` : pathOf(path, telling)
 }

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { resolve, sep } from 'node:path'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry } from '../control/registry.ts'
 import { findMount, isAutomount } from '../disk/find-mount.ts'
@@ -87,13 +88,15 @@ function deadMount(path: string, probe: PathProbe): DriveError {
       ? 'has a mount on it that does not answer'
       : 'has a dead mount on it (transport endpoint is not connected)'
   return new DriveError('busy', `${path} ${what}.`, {
-    hint: `Take it away: bagfs umount --now ${path} (or fusermount -uz ${path})`,
+    hint: `Take it away: bagfs umount --now ${shellQuote(path)} (or fusermount -uz ${shellQuote(path)})`,
   })
 }
 
 function cannotUse(path: string, code: string): DriveError {
   if (code === 'ENOENT') {
-    return new DriveError('usage', `${path} does not exist.`, { hint: `Make it: mkdir -p ${path}` })
+    return new DriveError('usage', `${path} does not exist.`, {
+      hint: `Make it: mkdir -p ${shellQuote(path)}`,
+    })
   }
   if (code === 'ENOTDIR') return new DriveError('usage', `${path} is not a directory.`)
   if (code === 'EACCES') {
@@ -112,7 +115,7 @@ async function refuseMounted(path: string): Promise<void> {
 }
 
 function unmountHint(path: string, type: string): string {
-  if (type === DRIVE_TYPE) return `Unmount it: bagfs umount ${path}`
+  if (type === DRIVE_TYPE) return `Unmount it: bagfs umount ${shellQuote(path)}`
   return type.startsWith('fuse') ? `Unmount it: fusermount -u ${path}` : 'Choose another directory.'
 }
 

@@ -62,6 +62,7 @@ function toDriveSettings(
     minFreeBytes: withDefault(flags, 'minFree'),
     thumbnailBytes: withDefault(flags, 'thumbnails'),
     keepDeletedMs: withDefault(flags, 'keepDeleted'),
+    fetchDeletedBytes: withDefault(flags, 'fetchDeleted'),
     listingTtlMs: withDefault(flags, 'listingTtl'),
     listingLagMs: withDefault(flags, 'listingLag'),
     folderRestMs: withDefault(flags, 'folderSettle'),

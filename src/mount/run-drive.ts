@@ -5,7 +5,7 @@ import type { MountSettings } from '../config/mount-settings.ts'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { findRuntimeDir } from '../config/runtime-dir.ts'
 import { hasDesktop } from '../config/desktop.ts'
-import { DriveRegistry } from '../control/registry.ts'
+import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { ControlServer, type ControlActions } from '../control/server.ts'
 import { systemClock } from '../domain/clock.ts'
 import { canPass, DriveError } from '../domain/errors.ts'
@@ -92,7 +92,7 @@ async function build(
     uid,
     onBack: () => {
       uploader.serviceIsBack()
-      drive.pins.serviceIsBack()
+      drive.commands.pins.serviceIsBack()
     },
   })
   const outagePoller = new OutagePoller({ outbox, service, clock, log })
@@ -115,7 +115,7 @@ function openNotifier(
   releases: Releases,
 ): void {
   const { outbox, log } = deps
-  const { conflicts } = deps.drive
+  const { conflicts } = deps.drive.commands
   const notifier = new Notifier(
     { outbox, conflicts, clock: systemClock, show: notifySend(log) },
     settings,
@@ -124,9 +124,10 @@ function openNotifier(
 }
 
 function aboutDrive(settings: MountSettings, account: string) {
-  const { url, writeBack, readOnly, bridge } = settings
+  const { profile, url, writeBack, readOnly, bridge } = settings
   const mode = readOnly ? 'read-only' : writeBack ? 'back' : 'through'
-  return { pid: process.pid, service: url, account, mode, bridge } as const
+  const named = profile === undefined ? {} : { profile }
+  return { pid: process.pid, ...named, service: url, account, mode, bridge } as const
 }
 
 /** Only crash tests have a listener. */
@@ -169,7 +170,7 @@ async function serve(
   const actions = controlActions(parts, leaving)
   await openControl(
     { actions, bridge, log },
-    { stateDir, mountpoint: settings.mountpoint },
+    { stateDir, mountpoint: settings.mountpoint, ...mountedAs(settings) },
     releases,
   )
   await serveMetrics(settings, { actions, log, metrics }, releases)
@@ -182,7 +183,7 @@ async function serve(
   deps.onReady({
     status: () => actions.status(),
     leave: (options) => actions.leave(options),
-    sync: (name) => drive.sync(name),
+    sync: (name) => drive.commands.sync(name),
   })
   const stopped = aborted(deps.stopSignal).then(() => leaving.unmountForSignal(onProgress))
   await Promise.race([bridge.unmounted, stopped])
@@ -222,7 +223,7 @@ async function serveMetrics(
 /** The socket lies in the state directory, unless its path is too long for the kernel. */
 async function openControl(
   deps: { readonly actions: ControlActions; readonly bridge: Bridge; readonly log: Logger },
-  where: { readonly stateDir: string; readonly mountpoint: string },
+  where: Omit<RunningDrive, 'socketPath' | 'pid'> & { readonly stateDir: string },
   releases: Releases,
 ): Promise<void> {
   const runtimeDir = findRuntimeDir()
@@ -248,6 +249,13 @@ async function openControl(
         deps.log.warn({ error: String(error) }, 'Commands will not know where this drive was.')
       }),
   )
+}
+
+function mountedAs({ profile, options }: MountSettings): Pick<RunningDrive, 'profile' | 'options'> {
+  return {
+    ...(profile === undefined ? {} : { profile }),
+    ...(options === undefined ? {} : { options: [...options] }),
+  }
 }
 
 function refuseStopped({ aborted }: AbortSignal): void {

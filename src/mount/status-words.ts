@@ -24,6 +24,7 @@ export function describeStatus(
       .map((transfer) => describeTransfer(transfer, speeds))
   const lines = [
     `Drive:    ${status.mountpoint} (${MODES[status.mode]})`,
+    ...describeProfile(status.profile),
     `Service:  ${status.service}, account ${status.account}`,
     ...(status.space === undefined ? [] : [`Account:  ${describeSpace(status.space)}`]),
     ...(status.bridge === undefined ? [] : [`Bridge:   ${status.bridge}`]),
@@ -46,6 +47,11 @@ export function describeStatus(
     ...status.damaged.map((path) => `Damaged:  ${describeDamaged(path)}`),
   ]
   return lines.map((line) => `${line}\n`).join('')
+}
+
+/** A line, where the account has a name here. */
+export function describeProfile(profile: string | undefined): readonly string[] {
+  return profile === undefined ? [] : [`Profile:  ${profile}`]
 }
 
 export const MODES: Readonly<Record<DriveStatus['mode'], string>> = {

@@ -56,16 +56,16 @@ export function attachVirtualDirectories(
     collectStatus(
       {
         ...deps,
-        conflicts: () => drive.conflicts.list(),
-        leftOut: () => drive.leftOut.list(),
+        conflicts: () => drive.commands.conflicts.list(),
+        leftOut: () => drive.commands.leftOut.list(),
         roomHolders: () => drive.space.holders(),
         refused: () => drive.space.refused(),
-        trash: () => drive.trash.report(),
+        trash: () => drive.commands.trash.report(),
         space: () => drive.space.lastReport(),
         traffic: () => metrics.traffic(),
         pace: () => metrics.pace(),
         listed: () => listedBy(deps),
-        pins: () => drive.pins.report(),
+        pins: () => drive.commands.pins.report(),
         passthrough: () => inWire(deps.passthrough()),
         nameOf: (bagId) => listing.current()?.index.recordsOf(bagId)[0]?.name,
       },
@@ -78,7 +78,7 @@ export function attachVirtualDirectories(
   const attach = (name: string, directory: VirtualDirectory): void => {
     drive.attach(name, (nodes) => new VirtualHome({ nodes, clock }, directory))
   }
-  const trash = new TrashDirectory({ trash: deps.trash, rootTrash: drive.trash })
+  const trash = new TrashDirectory({ trash: deps.trash, rootTrash: drive.commands.trash })
   attach('.bagfs', controlDirectory({ ...deps, contents, status: texts, trash }))
   attach('.bags', new BagsDirectory(deps))
   return { status, contents }

@@ -59,13 +59,19 @@ export class ListingIndex {
     return this.#byClashKey.size - this.#shared.size + this.#sharedSize
   }
 
-  /** To be called when the kind of a bag was learned: its records move to the names that they have now. */
-  learnKind(bagId: BagId): void {
+  /**
+   * To be called when something was learned of a bag: its records move to the names that they have by its kind. False
+   * when they have these already.
+   */
+  learnKind(bagId: BagId): boolean {
+    const isFolder = this.#kindOf(bagId) === 'folder'
+    if ((this.#zippedFolders.get(bagId) ?? isFolder) === isFolder) return false
     const zips = this.recordsOf(bagId).filter(({ name }) => isZipName(name))
     const keys = zips.map((record) => clashKeyOf(this.plainOf(record)))
     for (const [at, record] of zips.entries()) this.#removeName(keys[at] ?? '', record)
     for (const record of zips) keys.push(this.#addName(record))
     for (const key of keys) this.#count(key)
+    return true
   }
 
   #addName(record: BagRecord): string {

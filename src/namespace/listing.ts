@@ -22,7 +22,7 @@ interface ListingDeps {
   readonly clock: Clock
   readonly log: Logger
   readonly store: ListingKeeper
-  /** Kinds known when a listing arrives; call `reindex` when one is learned later. */
+  /** Kinds known when a listing arrives; call `reindex` whenever one is learned. */
   readonly kindOf?: KindOf
 }
 
@@ -93,9 +93,9 @@ export class Listing {
   /** Begins with the listing that an earlier process saved, however old. */
   static async open(deps: ListingDeps, settings: ListingSettings): Promise<Listing> {
     const listing = new Listing(deps, settings)
-    const saved = await deps.store.load()
+    const saved = await listing.#saved.load()
     if (saved !== undefined) {
-      listing.#snapshot = { ...saved, index: await listing.#indexOf(saved.records) }
+      listing.#begin({ ...saved, index: await listing.#indexOf(saved.records) })
     }
     return listing
   }
@@ -158,11 +158,10 @@ export class Listing {
     return untilAborted(this.#next, signal, interruption)
   }
 
-  /** To be called when the kind of a bag was learned: it may change a name. */
+  /** To be called when something was learned of a bag: its kind may change a name. */
   reindex(bagId: BagId): void {
     this.#nextIndex?.learnKind(bagId)
-    if (this.#snapshot === undefined) return
-    this.#snapshot.index.learnKind(bagId)
+    if (this.#snapshot?.index.learnKind(bagId) !== true) return
     this.#snapshot = { ...this.#snapshot }
     this.#tell(this.#snapshot, bagId)
   }
@@ -264,17 +263,22 @@ export class Listing {
     this.#closing.signal.throwIfAborted()
     this.#failure = undefined
     const snapshot: ListingSnapshot = { ...answer, records, index }
-    this.#snapshot = snapshot
+    this.#begin(snapshot)
     this.#saved.note(snapshot, known === undefined)
     if (known === undefined) this.#tell(snapshot)
     return snapshot
+  }
+
+  /** The index that was being made is that of the snapshot from here on: nothing is learned in between. */
+  #begin(snapshot: ListingSnapshot): void {
+    this.#snapshot = snapshot
+    this.#nextIndex = undefined
   }
 
   async #indexOf(records: readonly BagRecord[]): Promise<ListingIndex> {
     const index = new ListingIndex(this.#deps.kindOf ?? (() => undefined))
     this.#nextIndex = index
     await inTurns(index.add(records), STEPS_PER_LOOK)
-    this.#nextIndex = undefined
     return index
   }
 

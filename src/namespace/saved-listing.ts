@@ -17,7 +17,10 @@ interface SavedListingDeps {
 /** Records change in bursts, and a large listing takes a while to write. */
 const SAVE_AFTER_MS = 3_000
 
-/** Saves the last listing every few seconds at most. A failure is logged: only a mount without network misses it. */
+/**
+ * Saves the last listing every few seconds at most, and the first one at once: without any, a mount without network has
+ * nothing to show. A failure is logged: only such a mount misses it.
+ */
 export class SavedListing {
   readonly #deps: SavedListingDeps
   #latest: ListingAnswer | undefined
@@ -26,9 +29,17 @@ export class SavedListing {
   /** How many new answers were noted, and how many of these are saved. */
   #notedCount = 0
   #savedCount = 0
+  #isAnyThere = false
 
   constructor(deps: SavedListingDeps) {
     this.#deps = deps
+  }
+
+  /** What an earlier process has saved. */
+  async load(): Promise<ListingAnswer | undefined> {
+    const saved = await this.#deps.store.load()
+    this.#isAnyThere = saved !== undefined
+    return saved
   }
 
   /** Takes note of an answer. One that says nothing new is written on close only, for its time. */
@@ -36,6 +47,11 @@ export class SavedListing {
     this.#latest = listing
     if (isNew) this.#notedCount += 1
     if (!isNew || this.#cancelTimer !== undefined) return
+    if (!this.#isAnyThere) {
+      this.#isAnyThere = true
+      this.#save()
+      return
+    }
     this.#cancelTimer = this.#deps.clock.after(SAVE_AFTER_MS, () => {
       this.#save()
     })

@@ -124,10 +124,25 @@ export class BagDeletes {
   /** True when the listing tells of a later upload than the one that `deleter` was made from: the same id, by another machine. */
   async #isStoredAnew(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
     const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
-    if (known.length === 0) return false
-    const seenAtMs = Math.max(...known.map(({ atMs }) => atMs))
-    const { index } = await this.#listingFor(deleter, signal)
-    return index.recordsOf(bagId).some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
+    if (known.length === 0 && deleter.kind !== 'put') return false
+    const listing = await this.#listingFor(deleter, signal)
+    const seenAtMs =
+      known.length > 0
+        ? Math.max(...known.map(({ atMs }) => atMs))
+        : this.#latestOf(deleter, listing)
+    return listing.index.recordsOf(bagId).some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
+  }
+
+  /**
+   * Until when a bag was stored that was not listed yet when it was replaced: before what took its place. When another
+   * machine did away with that, it may have stored the bag anew.
+   */
+  #latestOf(deleter: Intent, { index, startedAtMs }: KnownListing): number {
+    if (deleter.kind !== 'put' || deleter.bagId === undefined) return Infinity
+    const records = index.recordsOf(deleter.bagId)
+    if (records.length > 0) return Math.max(...records.map(({ uploadedAtMs }) => uploadedAtMs))
+    const isListed = startedAtMs >= (deleter.confirmedAtMs ?? 0) + this.#settings.listingLagMs
+    return isListed ? -Infinity : Infinity
   }
 
   /** What waited for the service may have been made from a listing of long ago. */

@@ -83,6 +83,7 @@ export class CarryOut {
       put = isTaken(ready) ? ready : await this.#send(ready, attempt)
     }
     attempt.onConfirmed()
+    if (put.isShared === true) attempt.onResting()
     const proven = await this.prove(put, attempt.signal)
     if (proven === undefined) {
       attempt.onAnswerLost()
@@ -102,6 +103,7 @@ export class CarryOut {
   async prove(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
     if (!isAnswered(put)) return put
     this.#step('proof.begin')
+    await this.#untilOthersAreDone(put, signal)
     const found = await lookForBag(this.#deps, put, put.bagId, signal)
     if (found === 'ours') {
       const latest = await this.#confirm(put, put.bagId)
@@ -109,6 +111,19 @@ export class CarryOut {
     }
     await this.#updatePut(put, found === 'other' ? disproven : unanswered)
     return undefined
+  }
+
+  /** Another machine that takes its own old version away may not have heard yet that it is wanted again. */
+  async #untilOthersAreDone(
+    { isShared = false, answeredAtMs = 0 }: PutIntent,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (!isShared) return
+    const { deletingMs, listingLagMs } = this.#settings
+    // What was stored is listed here, and what was deleted is listed no more, a lag later each.
+    const longestMs = deletingMs + 2 * listingLagMs
+    const restMs = answeredAtMs + longestMs - this.#deps.clock.now()
+    await this.#deps.clock.sleep(Math.min(Math.max(restMs, 0), longestMs), signal)
   }
 
   /** A rename may have been written since the try began; one that comes later makes a put of its own. */
@@ -273,9 +288,9 @@ export class CarryOut {
       this.#updatePut(begun, (latest) => sent(latest, clock.now()))
     const disprove = (sending: PutIntent): Promise<unknown> => this.#updatePut(sending, disproven)
     const deps = { ...this.#deps, mayHave, disprove, answered: this.#answered }
-    const { bagId, isProven } = await send(deps, put, what, attempt)
-    if (isProven) return this.#confirm(put, bagId)
-    return this.#updatePut(put, (latest) => answered(latest, bagId, clock.now()))
+    const { isProven, ...bag } = await send(deps, put, what, attempt)
+    if (isProven) return this.#confirm(put, bag.bagId)
+    return this.#updatePut(put, (latest) => answered(latest, bag, clock.now()))
   }
 
   /** Answers the put to be sent again when this machine deleted the bag while it was given: content was toggled. */

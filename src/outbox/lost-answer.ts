@@ -33,7 +33,7 @@ export async function findSent(
     const listing = await deps.listing.refreshNow(signal)
     for (const bagId of bagsOfOthers(deps, intent)) refused.add(bagId)
     for (const record of candidates(listing.records, intent, refused)) {
-      if (await isOurs(deps, intent, record.bagId, signal)) return record.bagId
+      if (await isOurs(deps, intent, record.bagId, { signal })) return record.bagId
       refused.add(record.bagId)
     }
     if (listing.startedAtMs >= sentAtMs + settings.listingLagMs) return undefined
@@ -78,7 +78,7 @@ async function isStillOurs(
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    return await isOurs(deps, put, bagId, signal)
+    return await isOurs(deps, put, bagId, { signal })
   } catch (error) {
     if (isDriveError(error, 'gone')) return false
     throw error
@@ -155,17 +155,16 @@ function candidates(
   return ours.sort((a, b) => misses(a) - misses(b))
 }
 
-/** True when a bag holds what is to be stored. */
+/** True when a bag holds what is to be stored; `isVouched` when an upload was just answered with its id. */
 export async function isOurs(
   deps: Pick<UploaderDeps, 'facts' | 'content'>,
   intent: PutIntent,
   bagId: BagId,
-  signal: AbortSignal,
+  options: { readonly signal: AbortSignal; readonly isVouched?: boolean },
 ): Promise<boolean> {
   if (intent.content.from !== 'staged') return false
   const known = deps.facts.get(bagId)?.sha256
   if (known !== undefined) return known === intent.content.sha256
   // Not by a copy: the disk may be full.
-  const { length, sha256 } = await deps.content.sumOf(bagId, { signal })
-  return length === intent.content.length && sha256 === intent.content.sha256
+  return deps.content.holds(bagId, intent.content, options)
 }

@@ -35,11 +35,15 @@ export interface ContentPort {
   adopt(bagId: BagId, path: string, length: number): Promise<void>
   /** Writes the whole content of a bag to a new file; resolves with its length in bytes. */
   copyTo(bagId: BagId, path: string, options?: { signal?: AbortSignal }): Promise<number>
-  /** Of the whole content of a bag, which need not fit on the disk. */
-  sumOf(
+  /**
+   * Whether the whole content of a bag, which need not fit on the disk, has that length and SHA-256. Where the service
+   * just vouched for it and it has not, the next question asks the service anew.
+   */
+  holds(
     bagId: BagId,
-    options?: { signal?: AbortSignal },
-  ): Promise<{ readonly length: number; readonly sha256: string }>
+    expected: { readonly length: number; readonly sha256: string },
+    options?: { signal?: AbortSignal; isVouched?: boolean },
+  ): Promise<boolean>
 }
 
 /** The zip of a folder. */
@@ -99,6 +103,8 @@ export interface UploaderSettings {
   readonly retryMaxMs: number
   /** How long the service may take to list what it has taken. */
   readonly listingLagMs: number
+  /** So long after another machine looked at the listing it may delete a bag that it takes to be its own. */
+  readonly deletingMs: number
   /** Whether steps must survive a power cut, a second later; without it, only a kill of the process. */
   readonly durable: boolean
 }
@@ -114,6 +120,6 @@ export interface Try {
   readonly onAnswerLost: () => void
   /** Called once the service has the content; what follows is cleaning up. */
   readonly onConfirmed: () => void
-  /** Called when what is left to do waits for the local disk: another upload may begin. */
+  /** Called when what is left to do waits for the local disk, or for time to pass: another upload may begin. */
   readonly onResting: () => void
 }

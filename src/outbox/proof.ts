@@ -26,6 +26,10 @@ export async function lookForBag(
   bagId: BagId,
   signal: AbortSignal,
 ): Promise<Found> {
+  if (put.isShared === true) {
+    // A download tells nothing: a bag that the account has no more may be there for others.
+    return lists(await deps.listing.refreshNow(signal), put, bagId) ? 'ours' : 'none'
+  }
   const current = deps.listing.current()
   const { confirmedAtMs = Infinity } = put
   if (current !== undefined && current.startedAtMs > confirmedAtMs && lists(current, put, bagId)) {
@@ -109,10 +113,12 @@ export function refuseDisproven({ name, disproofs = 0 }: PutIntent): void {
 }
 
 /** For an id that no bag has, or a bag of another length. */
-export function idOfNoBag({ name }: PutIntent): DriveError {
+export function idOfNoBag({ name, isShared = false }: PutIntent): DriveError {
   return new DriveError(
     'bad-answer',
-    `The service answered the upload of "${name}" with the id of no bag that holds it.`,
+    isShared
+      ? `"${name}" was stored, and another machine deleted it as an old version of its own.`
+      : `The service answered the upload of "${name}" with the id of no bag that holds it.`,
     { answerLost: true },
   )
 }

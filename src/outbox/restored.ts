@@ -30,11 +30,11 @@ export async function stageRestored(
   item: TrashItem,
   id: IntentId,
 ): Promise<Restored> {
-  const { bagId, isFolder, length, description, mtimeMs, atimeMs, uid, gid } = item
+  const { bagId, isFolder, length, description, mtimeMs, atimeMs, uid, gid, extended } = item
   const sha256 = await files.copyTo(item, outbox.contentPath(id))
   if (isFolder) await linkOrCopy(outbox.contentPath(id), outbox.basePath(id))
   return {
-    ...{ description, mtimeMs, atimeMs, uid, gid },
+    ...{ description, mtimeMs, atimeMs, uid, gid, extended },
     content: { from: 'staged', length, sha256 },
     restores: bagId,
     restoresSha256: sha256,

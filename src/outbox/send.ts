@@ -22,10 +22,12 @@ type SendDeps = UploaderDeps & {
   readonly answered: Map<BagId, IntentId>
 }
 
-/** The id that an upload was answered with; `isProven` when its bag was seen since. */
+/** The id that an upload was answered with; `isProven` when its bag was seen since, and no other machine may delete it. */
 interface Answered {
   readonly bagId: BagId
   readonly isProven: boolean
+  /** True for a bag that another machine stored before, see `PutIntent`. */
+  readonly isShared: boolean
 }
 
 /** Sends content to the service: answers the bag that holds it now, and rejects with what stood against that. */
@@ -35,16 +37,17 @@ export async function send(
   what: Sent,
   attempt: Try,
 ): Promise<Answered> {
-  const wasKnown = knownBags(deps, put)
+  const before = knownBefore(deps, put)
   try {
     const bagId = await sendWithRoom(deps, put, what, attempt)
     deps.onStep?.('upload.answered')
-    const isKnown = wasKnown(bagId) || isOfOtherNow(deps, put, bagId)
+    const isKnown = before.isKnown(bagId) || isOfOtherNow(deps, put, bagId)
     if (!isKnown) deps.answered.set(bagId, put.id)
-    const isProven = isKnown
+    const isSeen = isKnown
       ? await requireOurs(deps, put, bagId, attempt.signal)
       : put.replaces.length > 0 && (await requireThere(deps, put, bagId, attempt.signal))
-    return { bagId, isProven }
+    const isShared = before.isOfOtherMachine(bagId)
+    return { bagId, isProven: isSeen && !isShared, isShared }
   } catch (error) {
     if (isDriveError(error) && error.facts.answerLost === true) {
       attempt.onAnswerLost()
@@ -54,19 +57,32 @@ export async function send(
   }
 }
 
-/**
- * Of bags that were known before the upload. A service that stores equal content once answers the id of
- * such a bag, and so does one that is wrong.
- */
-function knownBags(deps: SendDeps, put: PutIntent): (bagId: BagId) => boolean {
-  const { listing, facts, outbox } = deps
+/** What is known of bags before an upload. */
+interface KnownBefore {
+  /** A service that stores equal content once answers the id of such a bag, and so does one that is wrong. */
+  isKnown(bagId: BagId): boolean
+  /**
+   * True for a listed bag that no change of this machine made or took away. Where it is replaced together with a later
+   * one, the machine that made the later one may not have deleted it yet.
+   */
+  isOfOtherMachine(bagId: BagId): boolean
+}
+
+function knownBefore({ listing, facts, outbox }: SendDeps, put: PutIntent): KnownBefore {
   const index = listing.current()?.index
-  const before = outbox.intents()
-  return (bagId) =>
-    put.replaces.includes(bagId) ||
-    isOfOther(before, put, bagId) ||
-    facts.get(bagId) !== undefined ||
-    (index?.recordsOf(bagId).length ?? 0) > 0
+  const intents = outbox.intents()
+  const isListed = (bagId: BagId): boolean => (index?.recordsOf(bagId).length ?? 0) > 0
+  const isMeant = (bagId: BagId): boolean => put.replaces.includes(bagId)
+  const isOfChange = (bagId: BagId): boolean => isOfOther(intents, put, bagId)
+  return {
+    isKnown: (bagId) =>
+      isMeant(bagId) || isOfChange(bagId) || facts.get(bagId) !== undefined || isListed(bagId),
+    isOfOtherMachine: (bagId) => {
+      if (!isListed(bagId)) return false
+      if (!isMeant(bagId)) return !isOfChange(bagId)
+      return put.replaces.some((other) => other !== bagId && isListed(other))
+    },
+  }
 }
 
 /** True for an id that another upload was answered meanwhile. */
@@ -84,7 +100,7 @@ async function requireOurs(
 ): Promise<true> {
   let cause: unknown
   try {
-    if (await isOurs(deps, put, bagId, signal)) return true
+    if (await isOurs(deps, put, bagId, { signal, isVouched: true })) return true
   } catch (error) {
     cause = error
   }

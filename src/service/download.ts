@@ -1,5 +1,6 @@
 import { decodedBody } from './answer-body.ts'
 import {
+  bodyLengthOf,
   isEncoded,
   parseContentLength,
   parseContentRange,
@@ -52,6 +53,7 @@ function readHead(
     totalLength: isDecoded ? undefined : totalLength(answer, range),
     acceptsRanges: range !== undefined || (acceptsRanges && !isDecoded),
     isDecoded,
+    isEndTold: tellsEnd(answer),
     contentType: headers['content-type'],
     fileName: fileNameOfDisposition(headers['content-disposition']),
     etag: headers['etag'],
@@ -66,6 +68,12 @@ function isStoredSo({ headers, status }: Answer, isLength: (length: number) => b
       ? parseContentRange(headers['content-range'])?.total
       : parseContentLength(headers['content-length'])
   return length !== undefined && isLength(length)
+}
+
+/** A body in chunks has an end of its own, and so has a compressed one. */
+function tellsEnd({ headers, status }: Answer): boolean {
+  if (bodyLengthOf(status, headers) !== undefined || isEncoded(headers)) return true
+  return /\bchunked\b/i.test(headers['transfer-encoding'] ?? '')
 }
 
 function totalLength(answer: Answer, range: ContentRange | undefined): number | undefined {

@@ -54,6 +54,8 @@ export interface Download {
   readonly acceptsRanges: boolean
   /** True when the body was compressed on its way: what comes may be as long as nothing tells. */
   readonly isDecoded: boolean
+  /** False when the body ends with the connection: then its end may be that of a cut. */
+  readonly isEndTold: boolean
   readonly contentType: string | undefined
   /** File name of `Content-Disposition`, decoded, without any path. */
   readonly fileName: string | undefined

@@ -13,7 +13,7 @@ import { lacksRoom, type Reserve } from './reserve.ts'
 
 const bagFacts = z.object({
   kind: z.exactOptional(z.enum(['file', 'folder'])),
-  length: z.exactOptional(z.number()),
+  length: z.optional(z.number()),
   isCertain: z.exactOptional(z.boolean()),
   sha256: z.exactOptional(z.string()),
   allocated: z.optional(z.number()),
@@ -222,7 +222,7 @@ export class FactsStore {
   }
 }
 
-const COMPARED = ['kind', 'length', 'sha256', 'allocated', ...ATTRIBUTE_NAMES] as const
+const COMPARED = ['kind', 'length', 'isCertain', 'sha256', 'allocated', ...ATTRIBUTE_NAMES] as const
 
 function isSame(one: BagFacts, other: BagFacts): boolean {
   return COMPARED.every((field) => one[field] === other[field])

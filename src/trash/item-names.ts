@@ -1,4 +1,5 @@
 import { DriveError } from '../domain/errors.ts'
+import { localStamp } from '../domain/local-stamp.ts'
 import { encodeName, insertBeforeExtension } from '../domain/names.ts'
 import { shortIdOf, type TrashItem } from './item.ts'
 
@@ -20,12 +21,9 @@ export function nameItems<Item extends NamedItem>(
   return byName
 }
 
-/** In local time, so that names sort by it. */
+/** Without the colons that file systems of other machines refuse in a name. */
 function stampOf(atMs: number): string {
-  const at = new Date(atMs)
-  const two = (number: number): string => String(number).padStart(2, '0')
-  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-')
-  return `${day} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join('.')}`
+  return localStamp(atMs).replaceAll(':', '.')
 }
 
 /**
@@ -71,8 +69,9 @@ export function chooseItem<Item extends NamedItem>(items: readonly Item[], wante
   throw notInTrash(wanted)
 }
 
-export function notInTrash(wanted: string): DriveError {
+/** `drive` is what names it after `bagfs trash list`, with a space before it. */
+export function notInTrash(wanted: string, drive = ''): DriveError {
   return new DriveError('not-found', `The trash has nothing called ${wanted}.`, {
-    hint: 'bagfs trash list tells what it has.',
+    hint: `bagfs trash list${drive} tells what it has.`,
   })
 }

@@ -8,10 +8,10 @@ import type { FactsAccess } from '../domain/record.ts'
 import type { TrashItem } from './item.ts'
 import type { Trash } from './trash.ts'
 
-/** Content that is not on this machine is fetched before its bag is deleted, when it is no larger ... */
-const MOST_FETCHED_BYTES = 16 * 1024 * 1024
-/** ... and comes within this time: the program that removes a file waits for it. */
-const MOST_FETCHED_MS = 5_000
+/** The program that removes a file waits so long for its content to be fetched ... */
+const FETCH_MS = 5_000
+/** ... and so long again for each further part of this size. */
+const FETCH_PART_BYTES = 16 * 1024 * 1024
 /** Programs that had a deleted bag open may open it once more for so long: the cache keeps it, too. */
 const CACHED_MS = 60_000
 
@@ -49,6 +49,8 @@ interface KeeperDeps {
   readonly content: ContentAtHand
   readonly facts: Pick<FactsAccess, 'get'>
   readonly listedSizes: (bagId: BagId) => readonly number[]
+  /** The largest content that is fetched before its bag is deleted; 0 fetches none. */
+  readonly fetchDeletedBytes: number
   readonly clock: Clock
   readonly log: Logger
   readonly onStep?: (step: 'trash.placed' | 'trash.kept') => void
@@ -70,17 +72,17 @@ export class Keeper {
     this.#deps = deps
   }
 
-  /** Fetches small content that is not on this machine. Never rejects: what does not come is not kept. */
+  /** Fetches content that is not on this machine and not too large. Never rejects: what does not come is not kept. */
   async prepare(bagId: BagId, signal: AbortSignal): Promise<void> {
-    const { trash, content, log } = this.#deps
+    const { trash, content, fetchDeletedBytes, log } = this.#deps
     if (trash.isOff || this.#fetched.has(bagId)) return
     try {
       await content.check(bagId)
       if (content.isComplete(bagId)) return
       const length = this.#lengthOf(bagId)
-      if (length === undefined || length > MOST_FETCHED_BYTES) return
+      if (length === undefined || length > fetchDeletedBytes || fetchDeletedBytes === 0) return
       if (!(await trash.hasRoom(length))) return
-      await this.#fetch(bagId, signal)
+      await this.#fetch(bagId, length, signal)
       this.#fetched.add(bagId)
     } catch (error) {
       // Another machine may have deleted it.
@@ -89,13 +91,14 @@ export class Keeper {
     }
   }
 
-  async #fetch(bagId: BagId, signal: AbortSignal): Promise<void> {
+  async #fetch(bagId: BagId, length: number, signal: AbortSignal): Promise<void> {
+    const { content, trash, fetchDeletedBytes } = this.#deps
     const tooLarge = new AbortController()
-    const signals = [signal, tooLarge.signal, AbortSignal.timeout(MOST_FETCHED_MS)]
-    await this.#deps.content.copyTo(bagId, this.#deps.trash.files.fetchedPath(bagId), {
+    const signals = [signal, tooLarge.signal, AbortSignal.timeout(fetchMsOf(length))]
+    await content.copyTo(bagId, trash.files.fetchedPath(bagId), {
       signal: AbortSignal.any(signals),
       onProgress: (bytes) => {
-        if (bytes > MOST_FETCHED_BYTES) tooLarge.abort()
+        if (bytes > fetchDeletedBytes) tooLarge.abort()
       },
     })
   }
@@ -135,10 +138,18 @@ export class Keeper {
     { length, sha256 }: { readonly length: number; readonly sha256: string | undefined },
   ): TrashItem {
     const { facts, clock } = this.#deps
-    const { kind, mode, mtimeMs = uploadedAtMs, atimeMs, uid, gid } = facts.get(bagId) ?? {}
+    const {
+      kind,
+      mode,
+      mtimeMs = uploadedAtMs,
+      atimeMs,
+      uid,
+      gid,
+      extended,
+    } = facts.get(bagId) ?? {}
     return {
       ...{ bagId, name, why, length, description },
-      ...{ mtimeMs, atimeMs, uid, gid },
+      ...{ mtimeMs, atimeMs, uid, gid, extended },
       isFolder: kind === 'folder',
       ...(sha256 === undefined ? {} : { sha256 }),
       ...(mode === undefined ? {} : { mode }),
@@ -212,4 +223,8 @@ export class Keeper {
     for (const { bagId } of due) content.forget(bagId)
     if (this.#cached.length > 0) this.#forgetLater()
   }
+}
+
+function fetchMsOf(length: number): number {
+  return Math.round(FETCH_MS * Math.max(1, length / FETCH_PART_BYTES))
 }

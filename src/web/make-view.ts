@@ -66,8 +66,7 @@ export function makeView(seen: Sighting, measured: Measured, nowMs: number): Pag
 
 type StateView = Pick<PageView, 'presence' | 'mood' | 'headline' | 'advice'>
 
-function stateOf({ status, trouble, outbox, mountpoint }: Sighting): StateView {
-  const where = toPrintable(mountpoint)
+function stateOf({ status, trouble, outbox, mountAgain }: Sighting): StateView {
   if (trouble !== undefined) {
     const { hint } = trouble.facts
     const advice = hint === undefined ? {} : { advice: toPrintable(hint) }
@@ -76,8 +75,8 @@ function stateOf({ status, trouble, outbox, mountpoint }: Sighting): StateView {
   const owed = outbox.filter(isOwed)
   const waiting = summariseOutbox(outbox, '')
   if (status === undefined) {
-    const kept = owed.length === 0 ? '' : ` ${waiting}`
-    const advice = `Mount it again, and this page goes on by itself: bagfs mount ${where}.${kept}`
+    const kept = owed.length === 0 ? '' : ` (${waiting.replace(/\.$/, '')})`
+    const advice = `Mount it again, and this page goes on by itself: ${toPrintable(mountAgain)}${kept}`
     return { presence: 'gone', mood: 'bad', headline: 'The drive is not mounted.', advice }
   }
   const isStuck = owed.some(({ failure }) => failure !== undefined)

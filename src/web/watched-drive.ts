@@ -3,6 +3,8 @@ import type { DriveStatus, WireItem, WireTrashItem } from '../control/protocol.t
 /** A drive as the page looks at it and acts on it, mounted or not. Every rejection is a DriveError. */
 export interface WatchedDrive {
   readonly mountpoint: string
+  /** The command that mounts it again. */
+  mountAgain(): string
   /** Undefined while no drive is mounted there. Rejects `timed-out` when its process hangs. */
   status(): Promise<DriveStatus | undefined>
   /** What the service does not have, also of a drive that is not mounted. */

@@ -26,7 +26,7 @@ export class Watcher {
   constructor(deps: { readonly drive: WatchedDrive; readonly clock: Clock }) {
     this.#drive = deps.drive
     this.#clock = deps.clock
-    this.#sighting = { mountpoint: deps.drive.mountpoint, outbox: [], trash: [] }
+    this.#sighting = { ...this.#about(), outbox: [], trash: [] }
   }
 
   /** Goes on until the signal is aborted; the history needs it, also while no page is open. */
@@ -59,19 +59,23 @@ export class Watcher {
       this.#history.note(status, atMs)
       this.#speeds.note(status === undefined ? [] : transfersOf(status), atMs)
       const lists = await this.#lists(status)
-      const { mountpoint } = this.#drive
-      this.#sighting = { mountpoint, ...(status === undefined ? {} : { status }), ...lists }
+      this.#sighting = { ...this.#about(), ...(status === undefined ? {} : { status }), ...lists }
     } catch (error) {
       if (!(error instanceof DriveError)) throw error
       this.#history.note(undefined, this.#clock.now())
       this.#speeds.note([], this.#clock.now())
       this.#sighting = {
-        mountpoint: this.#drive.mountpoint,
+        ...this.#about(),
         trouble: error,
         outbox: [],
         trash: [],
       }
     }
+  }
+
+  #about(): Pick<Sighting, 'mountpoint' | 'mountAgain'> {
+    const { mountpoint } = this.#drive
+    return { mountpoint, mountAgain: this.#drive.mountAgain() }
   }
 
   async #lists(status: DriveStatus | undefined): Promise<Pick<Sighting, 'outbox' | 'trash'>> {

@@ -48,7 +48,7 @@ describe('a drive and plain maps', () => {
     return { url: service.url, dir: join(dir, `state-${accounts}`), token: `token-${number}` }
   }
 
-  it(`agree after anything (${RUNS} runs, seed ${SEED})`, { timeout: 1_200_000 }, async () => {
+  it(`agree after anything (${RUNS} runs, seed ${SEED})`, { timeout: 1_800_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(operations, fc.boolean(), async (all, writeBack) => {
         const home = { ...(await newHome()), writeBack }
@@ -61,7 +61,7 @@ describe('a drive and plain maps', () => {
   })
 
   const inTrouble = `agree though what is sent goes wrong (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
-  it(inTrouble, { timeout: 1_200_000 }, async () => {
+  it(inTrouble, { timeout: 1_800_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(operationsInTrouble, async (all) => {
         const home = { ...(await newHome()), writeBack: true }

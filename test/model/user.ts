@@ -233,7 +233,7 @@ class User {
       case 'restore':
         return this.#restore()
       case 'sync':
-        await this.#drive.drive.sync()
+        await this.#drive.drive.commands.sync()
         return
       case 'expire listing':
         await this.#drive.listing.refreshNow()
@@ -461,12 +461,12 @@ class User {
   /** Out of a folder, into which nothing else comes: its zip becomes what it was. */
   async #moveOutAndBack(path: string, isStored: boolean): Promise<void> {
     if (!this.model.has(path)) return
-    if (isStored) await this.#drive.drive.sync()
+    if (isStored) await this.#drive.drive.commands.sync()
     const source = await this.#drive.parent(path)
     const outside = await this.#drive.parent('between')
     await this.#drive.drive.rename(source.parent, source.name, outside.parent, outside.name)
     await this.#drive.drive.rename(outside.parent, outside.name, source.parent, source.name)
-    if (isStored) await this.#drive.drive.sync()
+    if (isStored) await this.#drive.drive.commands.sync()
   }
 
   async #readAfterRemove(path: string): Promise<void> {
@@ -532,7 +532,7 @@ class User {
 
   /** What is in the trash is content that was there, and comes back to the byte. */
   async #restore(): Promise<void> {
-    const { trash } = this.#drive.drive
+    const { trash } = this.#drive.drive.commands
     const item = trash.items().find(({ name, isFolder }) => !isFolder && !this.model.has(name))
     if (item === undefined) return
     await trash.restore(item.bagId)

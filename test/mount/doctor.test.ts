@@ -49,7 +49,8 @@ describe.runIf(canMount())('bagfs doctor', () => {
     const { stdout, code } = await doctor()
     expect(code).toBe(1)
     expect(stdout).toMatch(/^failure +drive .*: its process ended without leaving\.$/m)
-    const [, command = ''] = /^ +bagfs (umount \S+), then mount it again$/m.exec(stdout) ?? []
+    const [, command = ''] =
+      /^ +bagfs (umount \S+), then bagfs mount \S+ --url=\S+ /m.exec(stdout) ?? []
     const { exitCode } = await execa(process.execPath, [PROGRAM, ...command.split(' ')], {
       timeout: HANGING_MS,
       reject: false,

@@ -25,7 +25,9 @@ describe.runIf(canMount())('a drive that is asked', () => {
     )
     const json: unknown = JSON.parse((await explain('f/x', '--json')).stdout)
     expect(json).toMatchObject({ version: 1, path: 'f/x', folder: 'f', state: 'stored', toDo: [] })
-    expect((await explain('gone.txt')).stdout).toMatch(/To do: {4}bagfs trash restore [0-9a-f]{8} /)
+    expect((await explain('gone.txt')).stdout).toMatch(
+      /To do: {4}bagfs trash restore \/\S+ [0-9a-f]{8} /,
+    )
     expect((await explain('.bagfs/status')).stdout).toContain('made up by the drive')
     expect((await explain('')).stdout).toContain(`bagfs status ${bench.mountpoint}`)
     const none = await explain('nothing')

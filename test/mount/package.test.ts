@@ -44,7 +44,7 @@ describe('the packed program', () => {
     const kinds = [
       /^(?:package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/LICENSES\.txt)$/,
       /^dist\/[\w-]+\.js$/,
-      /^dist\/man\/bagfs(?:-[a-z]+)?\.1$/,
+      /^dist\/man\/(?:bagfs(?:-[a-z]+)?\.1|mount\.bagfs\.8)$/,
       /^dist\/completions\/(?:bagfs|_bagfs|bagfs\.fish)$/,
       /^dist\/page\/(?:index\.html|page\.css|page\.js|icon\.svg)$/,
       /^dist\/types\/[\w/-]+\.d\.ts$/,

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 // The service is in this process: what waits for it must not hold this process up.
-import { readdir, writeFile } from 'node:fs/promises'
+import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -73,6 +73,56 @@ describe.runIf(canMount())('an account that was logged in once', () => {
     expect(await status(drive)).toMatchObject({ mode: 'through' })
     await writeFile(join(drive, 'a.txt'), 'content')
     expect((await bagfs('ls')).stdout).toContain('a.txt')
+  })
+
+  it('is the name of its drive for every command, and paths in it begin with the name', async () => {
+    await login('work')
+    const drive = join(bench.dir, 'drive')
+    expect(await mount('work:drive', drive)).toMatchObject({ code: 2 })
+    expect(await mount(`work:${drive}`, drive)).toMatchObject({ code: 0 })
+    await writeFile(join(drive, 'it is.txt'), 'content')
+    expect((await bagfs('status', 'work')).stdout).toMatch(
+      new RegExp(`^Drive:    ${drive} .*\nProfile:  work\n`),
+    )
+    expect(await bagfs('sync', 'work:it is.txt')).toMatchObject({ code: 0 })
+    expect(await bagfs('sync', `work:${drive}/it is.txt`)).toMatchObject({ code: 0 })
+    expect((await bagfs('explain', 'work:it is.txt')).stdout).toContain(`${drive}/it is.txt (file`)
+    expect(await bagfs('explain', 'work:gone.txt')).toMatchObject({ code: 4 })
+    expect((await bagfs('log', 'work')).code).toBe(0)
+    expect((await bagfs('metrics', 'work:')).stdout).toContain('bagfs_')
+    expect((await bagfs('cache', 'stats', 'work')).stdout).toContain(drive)
+    expect((await bagfs('pin', 'work:it is.txt')).stdout).toContain('it is.txt: pinned')
+    expect((await bagfs('pin', '--list', 'work')).stdout).toContain('it is.txt')
+    expect((await bagfs('refresh', 'work')).stdout).toContain(`${drive}: 1 bag`)
+    await rm(join(drive, 'it is.txt'))
+    expect((await bagfs('trash', 'work')).stdout).toContain('it is.txt')
+    const told = await bagfs('explain', 'work:it is.txt')
+    const [, command = ''] =
+      /To do: {4}bagfs (trash restore work: [0-9a-f]+)/.exec(told.stdout) ?? []
+    expect(await bagfs(...command.split(' '))).toMatchObject({ code: 0 })
+    expect((await bagfs('outbox', 'work')).stderr).toContain(drive)
+    const other = await bagfs('umount', `other:${drive}`)
+    expect(other).toMatchObject({ code: 2 })
+    expect(await bagfs('umount', 'work')).toMatchObject({ code: 0 })
+    expect((await bagfs('trash', 'list', 'work')).stderr).toContain('The trash is empty.')
+    expect((await bagfs('umount', 'work')).stderr).toContain(`${drive} has no bagfs drive on it.`)
+  })
+
+  it('is mounted again after a kill by the command that is told then, with what was typed before', async () => {
+    await login('work')
+    write('work')
+    const drive = join(bench.dir, 'drive')
+    mounted.push(drive)
+    expect((await bagfs('mount', '--umask', '077', `work:${drive}`)).code).toBe(0)
+    process.kill(Number((await status(drive))['pid']), 'SIGKILL')
+    const told = `bagfs mount work:${drive} --umask=077`
+    await expect
+      .poll(async () => (await bagfs('log', 'work')).stderr)
+      .toBe(`The drive ended without leaving. Mount it again: ${told}`)
+    expect((await bagfs('status', 'work')).stdout).toContain(`To do:    ${told}`)
+    expect((await bagfs('explain', 'work:a.txt')).stderr).toContain(`Mount it again: ${told}`)
+    expect((await bagfs(...told.split(' ').slice(1))).code).toBe(0)
+    expect(await status(drive)).toMatchObject({ profile: 'work' })
   })
 
   it('is mounted by its name beside others, and never shows its token', async () => {

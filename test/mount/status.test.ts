@@ -199,7 +199,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     const failed = await bagfs('sync', bench.mountpoint)
     const lines = failed.stderr.split('\n')
     expect(lines).toHaveLength(12)
-    expect(lines[10]).toBe('bagfs: and 2 more: bagfs outbox lists all.')
+    expect(lines[10]).toBe(`bagfs: and 2 more: bagfs outbox ${bench.mountpoint} lists all.`)
     expect(lines[11]).toContain('tried again by itself')
     heal()
     expect(await bagfs('sync', bench.mountpoint)).toMatchObject({ code: 0, stderr: '' })
@@ -356,7 +356,7 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     )
     expect(told.stdout).toContain('Outbox:   2 changes wait (8 B)')
     expect(told.stdout).toMatch(/^ {2}a\.txt {2}4 B {2}/m)
-    expect(told.stdout).toContain('To do:    mount it again')
+    expect(told.stdout).toContain(`To do:    bagfs mount ${bench.mountpoint} `)
     expect(await bagfs('status', bench.mountpoint)).toEqual(told)
     const asJson = await bagfs('status', '--json')
     expect(asJson).toEqual({ code: 1, stdout: '[]', stderr: told.stdout })
@@ -364,13 +364,37 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     await drive.kill()
     const taken = await bagfs('status')
     expect(taken.code).toBe(1)
-    expect(taken.stdout).toContain('To do:    mount it again')
+    expect(taken.stdout).toContain(`To do:    bagfs mount ${bench.mountpoint} `)
     await bench.mountElsewhere()
     const { stdout } = await bagfs('status')
     expect(stdout.match(/^Drive: +\S+/gm)).toEqual([`Drive:    ${bench.dir}/elsewhere`])
     expect(await bagfs('umount', bench.mountpoint)).toMatchObject({ code: 2 })
     heal()
     expect(await bagfs('sync')).toMatchObject({ code: 0 })
+  })
+
+  it('tells of a drive that is stopped and what to do, beside those that answer', async () => {
+    const drive = await mount()
+    const other = await bench.mountOther()
+    drive.signal('SIGSTOP')
+    try {
+      const told = await bagfs('status')
+      const pid = drive.process.pid ?? 0
+      expect(told).toMatchObject({ code: 1, stderr: '' })
+      expect(told.stdout).toContain(`Drive:    ${other.path} (`)
+      expect(told.stdout).toContain(
+        `Drive:    ${bench.mountpoint} (its process ${pid} is stopped)\nTo do:    kill -CONT ${pid} lets it go on; bagfs umount --now ${bench.mountpoint} takes it away`,
+      )
+      expect((await bagfs('status', bench.mountpoint)).code).toBe(1)
+      const json = await bagfs('status', '--json')
+      expect(JSON.parse(json.stdout)).toMatchObject([{ mountpoint: other.path }])
+      expect(json.stderr).toContain(`its process ${pid} is stopped`)
+      const asked = await bagfs('explain', `${bench.mountpoint}/a.txt`)
+      expect(asked).toMatchObject({ code: 5, stdout: '' })
+      expect(asked.stderr).toContain(`The drive at ${bench.mountpoint} hangs: its process`)
+    } finally {
+      drive.signal('SIGCONT')
+    }
   })
 
   it('tells of a drive that was killed also when nothing waits in it, as long as it has a mount', async () => {
@@ -398,7 +422,9 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     const told = await bagfs('status', bench.mountpoint)
     expect(told.stdout).toContain(`Drive:    ${bench.mountpoint} (not mounted)`)
     expect(told.stdout).toContain('Outbox:   1 change waits (4 B)')
-    expect(told.stdout).toContain(`mount it again with --state-dir ${bench.stateDir}`)
+    expect(told.stdout).toMatch(
+      new RegExp(`^To do: {4}bagfs mount ${bench.mountpoint} .*--state-dir=${bench.stateDir}`, 'm'),
+    )
     expect(told.code).toBe(1)
     for (const words of [['list', bench.mountpoint], [bench.mountpoint], [], ['list', 'a.txt']]) {
       expect((await bagfs('outbox', ...words)).stdout, words.join(' ')).toContain('a.txt  4 B')

@@ -8,7 +8,7 @@ import { makeRuns, type Step } from '../support/two-drives/operations.ts'
 const RUNS = Number(process.env['BAGFS_TWO_RUNS'] ?? 200)
 const CHOSEN = Number(process.env['BAGFS_TWO_SEED'] ?? 20_261_122)
 const SEED = CHOSEN === 0 ? Date.now() % 1_000_000_000 : CHOSEN
-const TIMEOUT_MS = 1_200_000
+const TIMEOUT_MS = 1_800_000
 
 /** Runs that share a pair of drives. */
 const TOGETHER = 10

@@ -80,7 +80,7 @@ async function refusal(task: Promise<unknown>): Promise<string | undefined> {
 }
 
 async function python(script: string, ...args: readonly string[]): Promise<string> {
-  const { stdout } = await execa('python3', ['-c', script, ...args], { timeout: 20_000 })
+  const { stdout } = await execa('python3', ['-c', script, ...args], { timeout: 60_000 })
   return stdout
 }
 
@@ -276,6 +276,7 @@ fcntl.flock(one, fcntl.LOCK_EX)
 try: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB); print('free')
 except BlockingIOError: print('locked')
 fcntl.lockf(one, fcntl.LOCK_EX)
+sys.stdout.flush()
 if os.fork() == 0:
     try: fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB); print('free')
     except (BlockingIOError, PermissionError): print('locked')
@@ -546,7 +547,7 @@ const ERRORS: readonly Promised[] = [
     run: async (dir) => {
       const script =
         'mkfifo fifo; (echo through > fifo &) ; cat fifo; mv fifo other; stat -c "%F %s" other; rm other; ls -A'
-      const { stdout } = await execa('sh', ['-euc', script], { cwd: dir, timeout: 20_000 })
+      const { stdout } = await execa('sh', ['-euc', script], { cwd: dir, timeout: 60_000 })
       expect(stdout).toBe('through\nfifo 0')
       expect(await python(SOCKET, join(dir, 's'))).toBe('heard')
       expect((await stat(join(dir, 's'))).isSocket()).toBe(true)

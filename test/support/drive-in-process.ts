@@ -22,6 +22,7 @@ const SETTINGS = {
   umask: 0o022,
   folderRestMs: 3_600_000,
   keepDeletedMs: 86_400_000,
+  fetchDeletedBytes: 16 * 1024 * 1024,
   listingTtlMs: 60_000,
   listingLagMs: 100,
   minFreeBytes: 0,
@@ -30,7 +31,7 @@ const SETTINGS = {
 /** A mount's, but for waits that tests need not sit through. */
 const QUICK: Tuning = {
   ...TUNING,
-  uploads: { ...TUNING.uploads, retryBaseMs: 20, retryMaxMs: 100 },
+  uploads: { ...TUNING.uploads, retryBaseMs: 20, retryMaxMs: 100, deletingMs: 200 },
   pins: { followMs: 50, forgetMs: 300 },
   graceMs: 10,
   resumeTries: 1,
@@ -78,7 +79,7 @@ export class DriveInProcess {
   }
 
   static async open(home: DriveHome): Promise<DriveInProcess> {
-    const { dir, writeBack, limits = { timeoutMs: 10_000, cacheBytes: 1e8 } } = home
+    const { dir, writeBack, limits = { timeoutMs: 30_000, cacheBytes: 1e8 } } = home
     const service = serviceOf(home)
     const releases = new Releases()
     releases.add('service', () => service.close())

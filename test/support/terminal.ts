@@ -18,9 +18,10 @@ export class Terminal {
     command: readonly string[],
     options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv },
   ): Terminal {
+    // `exec`: the shell that script(1) starts must not hear the keys as well; dash then ends by SIGINT.
     const quoted = command.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')
     return new Terminal(
-      spawn('script', ['--quiet', '--return', '--command', quoted, '/dev/null'], {
+      spawn('script', ['--quiet', '--return', '--command', `exec ${quoted}`, '/dev/null'], {
         ...options,
         stdio: ['pipe', 'pipe', 'inherit'],
       }),

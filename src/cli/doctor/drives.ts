@@ -1,11 +1,13 @@
 import { findRegistryDirs } from '../../config/registry-dirs.ts'
 import type { DriveStatus } from '../../control/protocol.ts'
 import { DriveRegistry, type RunningDrive } from '../../control/registry.ts'
+import { shellQuote } from '../../domain/shell-quote.ts'
 import { listMounts } from '../../disk/find-mount.ts'
 import { ifThere } from '../../disk/if-there.ts'
 import { DRIVE_TYPE } from '../../mount/mountpoint.ts'
 import { findRemains, isOwing } from '../dead-drives.ts'
 import { findDrives } from '../drive-places.ts'
+import { mountAgain } from '../mount-again.ts'
 import { probePath } from '../../mount/probe-path.ts'
 import { runCheck, type Check, type Finding } from './check.ts'
 
@@ -51,15 +53,16 @@ async function describeGone(registry: DriveRegistry, drive: RunningDrive): Promi
     return {
       state: 'warning',
       says: 'its process was killed and has left its socket; nothing of it waits.',
-      mend: `rm -f ${[...registry.pathsOf(mountpoint), drive.socketPath].join(' ')}`,
+      mend: `rm -f ${[...registry.pathsOf(mountpoint), drive.socketPath].map(shellQuote).join(' ')}`,
     }
   }
   const waits = isOwing(remains) ? ', and changes wait in it' : ''
-  const unmount = remains.isMounted ? `bagfs umount ${mountpoint}, then mount it again` : ''
   return {
     state: 'failure',
     says: `its process ended without leaving${waits}.`,
-    mend: unmount === '' ? 'Mount the account again, which sends them.' : unmount,
+    mend: remains.isMounted
+      ? `bagfs umount ${shellQuote(mountpoint)}, then ${mountAgain(drive)}`
+      : mountAgain(drive),
   }
 }
 
@@ -84,6 +87,6 @@ async function describeStray(mountpoint: string): Promise<Finding> {
       probe.is === 'silent'
         ? 'the mount does not answer.'
         : 'a dead mount: the process that answered for it is gone.',
-    mend: `bagfs umount --now ${mountpoint}`,
+    mend: `bagfs umount --now ${shellQuote(mountpoint)}`,
   }
 }

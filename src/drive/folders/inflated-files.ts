@@ -37,17 +37,17 @@ interface Inflation {
 
 /**
  * Deflated entries, inflated once onto the local disk and read from there, also while they arrive.
- * Bounded; the least recently used go first. Open ones stay readable when they go. What is larger than
- * the bound goes when its last reader does. What the disk has no room for above its floor is not
- * inflated, but for a little.
+ * What no reader has open is bounded; the least recently used go first. What is larger than the bound goes
+ * when its last reader does. What the disk has no room for above its floor is not inflated, but for a little.
  */
 export class InflatedFiles {
   readonly #dir: string
   readonly #maxBytes: number
   readonly #room: DiskRoom
-  readonly #known: LRUCache<string, number>
-  /** Under way, or open and too large to be kept; the last reader removes what is still there. */
-  readonly #running = new Map<string, Inflation>()
+  /** Lengths of what no reader has open. */
+  readonly #idle: LRUCache<string, number>
+  /** Under way, or open. */
+  readonly #used = new Map<string, Inflation>()
 
   #parts = 0
 
@@ -55,11 +55,11 @@ export class InflatedFiles {
     this.#dir = dir
     this.#maxBytes = maxBytes
     this.#room = room
-    this.#known = new LRUCache({
+    this.#idle = new LRUCache({
       maxSize: Math.max(maxBytes, 1),
       sizeCalculation: (bytes) => Math.max(bytes, 1),
-      dispose: (_bytes, key) => {
-        rmSync(join(dir, key), { force: true })
+      dispose: (_bytes, key, reason) => {
+        if (reason === 'evict') rmSync(join(dir, key), { force: true })
       },
     })
   }
@@ -73,7 +73,7 @@ export class InflatedFiles {
       for (const name of await readdir(dir)) {
         const path = join(dir, name)
         const bytes = /^[0-9a-f]{64}$/.test(name) ? (await stat(path)).size : Infinity
-        if (bytes <= settings.maxBytes) files.#known.set(name, bytes)
+        if (bytes <= settings.maxBytes) files.#idle.set(name, bytes)
         else await rm(path, { force: true, recursive: true })
       }
       return files
@@ -85,19 +85,24 @@ export class InflatedFiles {
   /** Content named by `key` (any text), of `length` bytes; `inflate` is called when it is not here. */
   open(key: string, length: number, inflate: Inflate): Source {
     const name = createHash('sha256').update(key).digest('hex')
-    if (this.#known.get(name) === length) {
-      const path = join(this.#dir, name)
-      return new InflatedSource(done(path, length), () => undefined)
-    }
-    const inflation = this.#running.get(name) ?? this.#begin(name, length, inflate)
-    inflation.users += 1
-    return new InflatedSource(inflation, () => {
-      this.#leave(name, inflation)
+    const file =
+      this.#used.get(name) ?? this.#takeUp(name, length) ?? this.#begin(name, length, inflate)
+    file.users += 1
+    return new InflatedSource(file, () => {
+      this.#leave(name, file)
     })
   }
 
   close(): void {
-    for (const inflation of this.#running.values()) inflation.abort.abort()
+    for (const inflation of this.#used.values()) inflation.abort.abort()
+  }
+
+  #takeUp(name: string, length: number): Inflation | undefined {
+    if (this.#idle.get(name) !== length) return undefined
+    this.#idle.delete(name)
+    const file = done(join(this.#dir, name), length)
+    this.#used.set(name, file)
+    return file
   }
 
   #begin(name: string, length: number, inflate: Inflate): Inflation {
@@ -105,7 +110,7 @@ export class InflatedFiles {
     this.#parts += 1
     const part = join(this.#dir, `${name}.${this.#parts}.part`)
     const inflation: Inflation = { ...done(part, length), done: false, bytes: 0 }
-    this.#running.set(name, inflation)
+    this.#used.set(name, inflation)
     const room = new RoomMeter((bytes) => this.#hasRoom(bytes), WINDOW_BYTES)
     const options = {
       signal: inflation.abort.signal,
@@ -133,36 +138,37 @@ export class InflatedFiles {
     return true
   }
 
-  /** Removes what was used least recently; false when there is none. Open ones stay readable. */
+  /** Removes what was used least recently; false when there is none. What is open would leave no room, and be missed. */
   evictOne(): boolean {
-    return this.#known.pop() !== undefined
+    return this.#idle.pop() !== undefined
   }
 
   #finish(name: string, inflation: Inflation): void {
     inflation.done = true
     inflation.bytes = inflation.length
-    if (inflation.length <= this.#maxBytes) {
+    if (this.#used.get(name) !== inflation) rmSync(inflation.path, { force: true })
+    else if (inflation.length <= this.#maxBytes) {
       const path = join(this.#dir, name)
       renameSync(inflation.path, path)
       inflation.path = path
-      this.#known.set(name, inflation.length)
-      if (this.#running.get(name) === inflation) this.#running.delete(name)
-    } else if (inflation.users === 0) rmSync(inflation.path, { force: true })
+    }
     advance(inflation)
   }
 
   #fail(name: string, inflation: Inflation, error: unknown): void {
     inflation.failure = fromFileSystem(error, 'An entry of a zip cannot be inflated')
-    this.#running.delete(name)
+    if (this.#used.get(name) === inflation) this.#used.delete(name)
     advance(inflation)
   }
 
+  /** The last reader is gone, also while it is still inflated. */
   #leave(name: string, inflation: Inflation): void {
     inflation.users -= 1
-    if (inflation.users > 0 || this.#running.get(name) !== inflation) return
-    this.#running.delete(name)
-    if (inflation.done) rmSync(inflation.path, { force: true })
-    else inflation.abort.abort()
+    if (inflation.users > 0 || this.#used.get(name) !== inflation) return
+    this.#used.delete(name)
+    if (!inflation.done) inflation.abort.abort()
+    else if (inflation.length <= this.#maxBytes) this.#idle.set(name, inflation.length)
+    else rmSync(inflation.path, { force: true })
   }
 }
 
@@ -194,8 +200,6 @@ class InflatedSource implements Source {
   constructor(inflation: Inflation, onClose: () => void) {
     this.#inflation = inflation
     this.#onClose = onClose
-    // An evicted file stays readable for programs that have it open.
-    if (inflation.done) this.#fd = openForReading(inflation.path)
   }
 
   length(): Promise<number> {

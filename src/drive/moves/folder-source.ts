@@ -15,15 +15,19 @@ const ROUNDS = 5
 export class ItemSource implements MoveSource {
   readonly folder: OpenFolder
   readonly item: Item
+  readonly path: string
   readonly handles: readonly OpenPath[]
+  readonly openNow: () => readonly OpenPath[]
   readonly isInRoot: boolean = false
   readonly #name: string
   #copy: TreeCopy | undefined
 
-  constructor({ open, item }: Place, handles: readonly OpenPath[]) {
+  constructor(path: string, { open, item }: Place, openNow: () => readonly OpenPath[]) {
+    this.path = path
     this.folder = open
     this.item = item
-    this.handles = handles
+    this.openNow = openNow
+    this.handles = openNow()
     this.#name = item.name
   }
 

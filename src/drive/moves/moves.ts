@@ -1,6 +1,6 @@
 import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DriveError, noSuchFile } from '../../domain/errors.ts'
+import { DriveError, goneFile, noSuchFile } from '../../domain/errors.ts'
 import { isNode } from '../root/name-changes.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
@@ -15,11 +15,13 @@ import type { OpenFolder } from '../folders/open-folder.ts'
 import type { Place } from '../folders/open-folders.ts'
 import type { Handles } from '../tree/handles.ts'
 import type { Home } from '../tree/home.ts'
-import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
+import { ROOT, type DriveNode, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { RootNodes } from '../root/root-nodes.ts'
 import { RootOpenFile } from '../root/root-open-file.ts'
 import { ItemSource } from './folder-source.ts'
 import { LeftBehindFile } from './left-behind.ts'
+import { LeavingPlace } from './leaving-place.ts'
+import type { MoveGate } from './move-gate.ts'
 import { RootFileSource, RootFolderSource, type RootSourceDeps } from './root-sources.ts'
 import type { MoveSource, OpenPath } from './source.ts'
 import { MovesToRoot, type ToRootDeps } from './to-root.ts'
@@ -32,6 +34,7 @@ interface MovesDeps extends RootSourceDeps, ToRootDeps {
   readonly outbox: Outbox
   readonly nodes: Nodes
   readonly handles: Handles
+  readonly gate: MoveGate
   readonly log: Logger
   readonly onStep?: StepListener
 }
@@ -67,38 +70,49 @@ export class Moves {
     const { outbox, handles } = this.#deps
     const source = await this.#sourceOf(parent, name)
     const ids = source.handles.map(({ id }) => id)
-    await handles.during(ids, async () => {
+    const left = new LeavingPlace(this.#deps, source)
+    const move = async (): Promise<void> => {
       const draft = outbox.createDraft()
       const copies = join(outbox.directory(draft.id), 'files')
       try {
         await mkdir(copies, { mode: 0o700 })
-        if (newParent !== ROOT) await this.#intoFolder(source, newParent, newName, copies)
-        else if (source instanceof ItemSource) await this.#toRoot.move(source, newName, draft)
+        if (newParent !== ROOT) await this.#intoFolder({ source, left }, newParent, newName, copies)
+        else if (source instanceof ItemSource) {
+          await this.#toRoot.move({ source, left }, newName, draft)
+        }
       } finally {
         source.release()
         await outbox.discardDraft(draft.id)
       }
-      await this.#moveHandles(source.handles, newParent, newName)
-    })
+      await this.#moveHandles(left.handles, newParent, newName)
+    }
+    try {
+      await handles.during(ids, move)
+    } finally {
+      left.letGo()
+    }
   }
 
   async #sourceOf(parent: NodeId, name: string): Promise<MoveSource> {
-    const { openFolders, rootNodes } = this.#deps
+    const { openFolders, rootNodes, nodes } = this.#deps
     if (parent !== ROOT) {
       const { open, item } = await openFolders.directory(parent)
       const child = (await open.folder.children(item)).get(name)
       if (child === undefined) throw noSuchFile()
-      return new ItemSource({ open, item: child }, this.#openIn(child))
+      const path = join(pathOf(nodes.get(parent)), name)
+      return new ItemSource(path, { open, item: child }, () => this.#openIn(child))
     }
     await rootNodes.find(name)
     await rootNodes.learnForChange(name)
     const node: FileNode = await rootNodes.find(name)
     if (isNode(node)) throw new DriveError('cross-device', 'A node stays where it is.')
     if (openFolders.topNode(node.id) === undefined)
-      return new RootFileSource(this.#deps, node, this.#openOf(node))
+      return new RootFileSource(this.#deps, pathOf(node), node, () => this.#openOf(node))
     const open = await openFolders.folderOf(node)
     const { top } = open.folder
-    return new RootFolderSource(this.#deps, { open, item: top }, this.#openIn(top))
+    return new RootFolderSource(this.#deps, pathOf(node), { open, item: top }, () =>
+      this.#openIn(top),
+    )
   }
 
   /** Open files below something in a folder, or that one itself. */
@@ -116,7 +130,7 @@ export class Moves {
   }
 
   async #intoFolder(
-    source: MoveSource,
+    { source, left }: { readonly source: MoveSource; readonly left: LeavingPlace },
     newParent: NodeId,
     newName: string,
     copies: string,
@@ -133,6 +147,7 @@ export class Moves {
     await to.open.room.check(await source.unheldBytes())
     await source.copyTo(copies)
     await this.#locked(source, to.open, async () => {
+      left.hold()
       await this.#refuseReloaded(newParent, to)
       const items = await source.finish()
       await check()
@@ -203,6 +218,11 @@ export class Moves {
       }
     }
   }
+}
+
+function pathOf(node: DriveNode | undefined): string {
+  if (node?.path === undefined) throw goneFile()
+  return node.path
 }
 
 /** Gives copies to the staging directory of a folder. Those of a move that fails belong to no file there. */

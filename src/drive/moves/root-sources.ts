@@ -37,17 +37,24 @@ export class RootFileSource implements MoveSource {
   readonly type = 'file'
   readonly folder = undefined
   readonly isInRoot = true
+  readonly path: string
   readonly handles: readonly OpenPath[]
   readonly #deps: RootSourceDeps
   readonly #node: FileNode
-  readonly #name: string | undefined
+  readonly openNow: () => readonly OpenPath[]
   #copied: { readonly version: string; readonly length: number } | undefined
 
-  constructor(deps: RootSourceDeps, node: FileNode, handles: readonly OpenPath[]) {
+  constructor(
+    deps: RootSourceDeps,
+    name: string,
+    node: FileNode,
+    openNow: () => readonly OpenPath[],
+  ) {
     this.#deps = deps
     this.#node = node
-    this.#name = node.name
-    this.handles = handles
+    this.path = name
+    this.openNow = openNow
+    this.handles = openNow()
   }
 
   check(): void {
@@ -103,10 +110,7 @@ export class RootFileSource implements MoveSource {
 
   /** Answers the length of the copy, in bytes; throws when it is no copy of what has the name. */
   #refuseChanged(): number {
-    const name = this.#name
-    if (name === undefined || this.#deps.entries.resolve(name) !== this.#node) {
-      throw goneFile()
-    }
+    if (this.#deps.entries.resolve(this.path) !== this.#node) throw goneFile()
     if (this.#copied?.version !== this.#version()) {
       throw new DriveError('busy', 'The file changes while it is moved.')
     }
@@ -135,8 +139,13 @@ export class RootFolderSource extends ItemSource {
   readonly #deps: RootSourceDeps
   readonly #node: FileNode
 
-  constructor(deps: RootSourceDeps, place: Place, handles: readonly OpenPath[]) {
-    super(place, handles)
+  constructor(
+    deps: RootSourceDeps,
+    path: string,
+    place: Place,
+    openNow: () => readonly OpenPath[],
+  ) {
+    super(path, place, openNow)
     this.#deps = deps
     this.#node = place.open.folder.node
   }
@@ -164,8 +173,7 @@ export class RootFolderSource extends ItemSource {
   }
 
   override get isGone(): boolean {
-    const { name } = this.#node
-    return name === undefined || this.#deps.entries.resolve(name) !== this.#node
+    return this.#deps.entries.resolve(this.path) !== this.#node
   }
 
   /** It goes as a whole: what another machine has put there meanwhile was not copied. */

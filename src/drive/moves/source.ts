@@ -16,7 +16,12 @@ export interface OpenPath {
 /** What leaves a folder or the root. */
 export interface MoveSource {
   readonly type: Item['type']
+  /** Where it is, from the root. */
+  readonly path: string
+  /** What was open when the move began. */
   readonly handles: readonly OpenPath[]
+  /** What is open by now; what it was opened for writing since the move began speaks against the move. */
+  openNow(): readonly OpenPath[]
   /** The folder that it is in, or that it is; undefined for a file of the root. */
   readonly folder: OpenFolder | undefined
   /** True when it is a name of the root: the lock of names is held while it goes. */

@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../../domain/clock.ts'
-import { keptOf } from '../../domain/attributes.ts'
+import { changesBetween, keptOf, type KeptAttributes } from '../../domain/attributes.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { MovedTo } from '../../intents/intent.ts'
@@ -18,13 +18,16 @@ import { Journal, type JournalItem } from '../folders/journal.ts'
 import { isSpecial, withReadTime } from '../folders/items.ts'
 import type { OpenFolders } from '../folders/open-folders.ts'
 import type { NameChanges } from '../root/name-changes.ts'
+import type { NewContent, Puts } from '../root/puts.ts'
 import { refuseTrash } from '../root/save-steps.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { RootRoom } from '../root/room-beside.ts'
+import type { RootAttributes } from '../root/root-attributes.ts'
 import type { RootNodes } from '../root/root-nodes.ts'
 import { secureChange } from '../root/secure.ts'
 import type { DriveSettings } from '../settings.ts'
 import type { ItemSource } from './folder-source.ts'
+import type { LeavingPlace } from './leaving-place.ts'
 
 export interface ToRootDeps {
   readonly names: KeyedLock<'names'>
@@ -32,14 +35,22 @@ export interface ToRootDeps {
   readonly changes: NameChanges
   readonly openFolders: OpenFolders
   readonly rootNodes: RootNodes
+  readonly attributes: RootAttributes
   readonly committer: Committer
   readonly uploader: Uploader
   readonly log: Logger
   readonly rootRoom: RootRoom
   readonly outbox: Outbox
+  readonly puts: Puts
   readonly clock: Clock
   readonly settings: Pick<DriveSettings, 'description'>
   readonly onStep?: StepListener
+}
+
+/** What leaves a folder, and the place that it leaves. */
+interface FromFolder {
+  readonly source: ItemSource
+  readonly left: LeavingPlace
 }
 
 interface RootPlace {
@@ -57,7 +68,8 @@ export class MovesToRoot {
   }
 
   /** `draft` becomes the intent; its directory `files` is there. */
-  async move(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
+  async move(from: FromFolder, newName: string, draft: RootPlace): Promise<void> {
+    const { source } = from
     refuseTrash(newName)
     if (source.type === 'symlink') {
       throw new DriveError('not-permitted', 'Links are kept inside folders only.')
@@ -71,8 +83,8 @@ export class MovesToRoot {
     await this.#checkTarget(newName, isFolder)
     await this.#deps.rootRoom.check(source.folder.folder.node, await source.unheldBytes())
     await source.copyTo(join(dirname(draft.path), 'files'))
-    if (isFolder) await this.#moveDirectory(source, newName, draft)
-    else await this.#moveFile(source, newName, draft)
+    if (isFolder) await this.#moveDirectory(from, newName, draft)
+    else await this.#moveFile(from, newName, draft)
   }
 
   async #checkTarget(newName: string, isFolder: boolean): Promise<FileNode | undefined> {
@@ -82,25 +94,32 @@ export class MovesToRoot {
   }
 
   /** As all changes of folders this is done when it is on disk; the upload follows. */
-  async #moveDirectory(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
+  async #moveDirectory(
+    { source, left }: FromFolder,
+    newName: string,
+    draft: RootPlace,
+  ): Promise<void> {
     const { names, openFolders, entries, onStep } = this.#deps
-    await names.run('names', () =>
-      openFolders.inTurns([source.folder], async () => {
-        const tree = await source.finish()
-        source.check(undefined)
-        const target = await this.#checkTarget(newName, true)
-        const operations = await writeJournal(dirname(draft.path), tree, this.#deps.clock.now())
-        await this.#put(source, newName, draft.id, {
-          content: { from: 'folder' },
-          isFolder: true,
-          changes: { start: 0 },
-        })
-        if (target !== undefined) openFolders.detach(target)
-        onStep?.('move.placed')
-        await this.#remove(source, { id: draft.id, operations })
-        onStep?.('move.removed')
-      }),
-    )
+    const place = async (): Promise<void> => {
+      left.hold()
+      const tree = await source.finish()
+      source.check(undefined)
+      const target = await this.#checkTarget(newName, true)
+      // What it is made of here is no change of it.
+      const ctimeMs = this.#deps.clock.now()
+      const operations = await writeJournal(dirname(draft.path), tree, ctimeMs)
+      await this.#put(source, newName, draft.id, {
+        ctimeMs,
+        content: { from: 'folder' },
+        isFolder: true,
+        changes: { start: 0 },
+      })
+      if (target !== undefined) openFolders.detach(target)
+      onStep?.('move.placed')
+      await this.#remove(source, { id: draft.id, operations })
+      onStep?.('move.removed')
+    }
+    await names.run('names', () => openFolders.inTurns([source.folder], place))
     const node = entries.resolve(newName)
     if (node === undefined) return
     const { folder, changes } = await openFolders.folderOf(node)
@@ -118,8 +137,9 @@ export class MovesToRoot {
   }
 
   /** In mode through the service has the file at its new place before it leaves the old one. */
-  async #moveFile(source: ItemSource, newName: string, draft: RootPlace): Promise<void> {
+  async #moveFile({ source, left }: FromFolder, newName: string, draft: RootPlace): Promise<void> {
     const { names, openFolders, onStep } = this.#deps
+    left.refuseChanging()
     const [file] = await openFolders.inTurns([source.folder], () => source.finish())
     if (file?.type !== 'file') throw new DriveError('stale', 'This is no file any more.')
     const copy = join(dirname(draft.path), 'files', file.file)
@@ -130,17 +150,21 @@ export class MovesToRoot {
     }
     const { length } = file
     const sha256 = await sha256OfFile(draft.path)
-    const put = await names.run('names', async () => {
+    const { put, placed, node } = await names.run('names', async () => {
       await this.#checkTarget(newName, false)
+      const placed = keptNow(source)
       const content = { from: 'staged', length, sha256 } as const
-      return this.#put(source, newName, draft.id, { content })
+      const what = { ctimeMs: this.#deps.clock.now(), content }
+      const put = await this.#put(source, newName, draft.id, what)
+      return { put, placed, node: this.#deps.entries.resolve(newName) }
     })
     onStep?.('move.placed')
     await secureChange(this.#deps, put, { hasNewContent: false })
     // The folder may have been stored meanwhile: then the same content is in its zip.
     const isSame = async (name: string): Promise<boolean> =>
       name === file.file || (await sha256OfFile(join(dirname(copy), name))) === sha256
-    await openFolders.inTurns([source.folder], async () => {
+    const remove = async (): Promise<void> => {
+      left.hold()
       if (source.isGone) return
       const [now] = await source.now()
       if (now?.type !== 'file' || !(await isSame(now.file))) {
@@ -148,24 +172,41 @@ export class MovesToRoot {
       }
       await source.folder.changes.begin()
       await source.remove({ id: put })
-    })
+    }
+    await openFolders.inTurns([source.folder], remove)
     onStep?.('move.removed')
+    await this.#followAttributes(node, placed, keptNow(source))
+  }
+
+  /** A chmod that came while the file was being stored counts at the new place. */
+  async #followAttributes(
+    node: FileNode | undefined,
+    placed: KeptAttributes,
+    now: KeptAttributes,
+  ): Promise<void> {
+    const changes = changesBetween(placed, now)
+    if (changes === undefined || node?.name === undefined) return
+    await this.#deps.attributes.change(node, changes)
   }
 
   async #put(
     source: ItemSource,
     newName: string,
     id: IntentId,
-    what: Pick<Parameters<NameChanges['putNew']>[1], 'content' | 'isFolder' | 'changes'>,
+    what: Pick<NewContent, 'ctimeMs' | 'content' | 'isFolder' | 'changes'>,
   ): Promise<IntentId> {
     const { description } = this.#deps.settings
     const put = await this.#deps.changes.putNew(
       newName,
-      { description, ...keptOf(withReadTime(source.item, source.item)), ...what },
+      { description, ...keptNow(source), ...what },
       id,
     )
     return put.id
   }
+}
+
+function keptNow({ item }: ItemSource): KeptAttributes {
+  return keptOf(withReadTime(item, item))
 }
 
 /** Writes the changes that make a new folder what a directory was; answers how many operations they are. */

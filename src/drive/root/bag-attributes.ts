@@ -1,7 +1,6 @@
 import { DriveError } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
-import type { Listing } from '../../namespace/listing.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import { percentOf, stateOfIntent } from '../../outbox/words.ts'
@@ -16,7 +15,6 @@ type AttributeName = 'bag_id' | 'state' | 'description' | 'kind'
 const NAMES: readonly AttributeName[] = ['bag_id', 'state', 'description', 'kind']
 
 interface BagAttributesDeps {
-  readonly listing: Pick<Listing, 'reindex'>
   readonly kinds: Kinds
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -61,8 +59,6 @@ export class BagAttributes {
       throw new DriveError('busy', 'This file is not stored yet.')
     }
     this.#deps.kinds.set(bagId, value)
-    // The name of a folder may lose its `.zip`.
-    this.#deps.listing.reindex(bagId)
   }
 
   #value(node: FileNode, name: AttributeName): string | undefined {

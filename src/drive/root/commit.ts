@@ -17,6 +17,7 @@ interface CommitterDeps {
   readonly entries: Entries
   readonly puts: Puts
   readonly conflicts: Conflicts
+  readonly names: KeyedLock<'names'>
   readonly nodeLocks: KeyedLock<FileNode>
   readonly log: Logger
 }
@@ -50,11 +51,24 @@ export class Committer {
    * earlier call made it; undefined when nothing was written or the node has no name any more.
    */
   async commit(node: FileNode): Promise<PutIntent | undefined> {
+    const { names, nodeLocks } = this.#deps
+    if (!node.hasUnpromised) return this.#promised(node)
+    // What takes long is done before names are held, and is at hand then.
+    await nodeLocks.run(node, async () => node.staged?.sha256())
+    return names.run('names', () => this.commitNamed(node))
+  }
+
+  /** As `commit`, for a caller that holds names: no name changes between the look at it and the promise. */
+  async commitNamed(node: FileNode): Promise<PutIntent | undefined> {
     return this.#deps.nodeLocks.run(node, async () => {
       const { staged, name } = node
-      if (staged === undefined || name === undefined) return undefined
-      return staged.hasUnpromised ? this.#record(node, staged) : this.#deps.outbox.put(staged.id)
+      const isNew = staged?.hasUnpromised === true && name !== undefined
+      return isNew ? this.#record(node, staged) : this.#promised(node)
     })
+  }
+
+  #promised({ staged, name }: FileNode): PutIntent | undefined {
+    return staged === undefined || name === undefined ? undefined : this.#deps.outbox.put(staged.id)
   }
 
   /** What is promised is the content of this moment: a write that comes meanwhile waits, and copies it. */
@@ -97,7 +111,7 @@ export class Committer {
       content: contentOf(staged, sha256),
     }
     const intent = await puts.add(serviceName, staged.base, what, staged.id)
-    if (conflict !== undefined) conflicts.note(serviceName, conflict)
+    if (conflict !== undefined) conflicts.meet(intent, conflict)
     return intent
   }
 

@@ -116,26 +116,29 @@ export class Contents {
     if (!isCopied) await this.#deps.cache.copyTo(bagId, path)
   }
 
-  /** New content for a node, empty or a copy of what the node has now; `opened` is that, where it is open. */
+  /**
+   * New content for a node, empty or a copy of what the node has now; `opened` is that, where it is open. The node may be
+   * renamed or stored, or get other attributes, while the copy is made: so what it is counts once that has ended.
+   */
   async stage(
     node: FileNode,
     options: {
       readonly empty: boolean
-      readonly attributes: GivenAttributes
+      readonly attributes: () => GivenAttributes
       readonly room: Room
     },
     opened: Source | undefined,
   ): Promise<StagedFile> {
-    const base = baseOf(node)
     const draft = this.#deps.outbox.createDraft()
     try {
-      const { attributes, room } = options
+      const { room } = options
       if (!options.empty) {
         const copy = () => this.copyTo(node, draft.path, opened)
         await withDiskRoom(copy, () => room.makeDiskRoom(this.#bytesOf(node)))
       }
-      const settings = { attributes, nowMs: this.#deps.clock.now(), room }
-      return new StagedFile(draft, base, settings).retain()
+      const settings = { attributes: options.attributes(), nowMs: this.#deps.clock.now(), room }
+      // Its name may have changed while it was copied: then another intent has what was copied.
+      return new StagedFile(draft, baseOf(node), settings).retain()
     } catch (error) {
       await this.#deps.outbox.discardDraft(draft.id)
       throw error
@@ -190,7 +193,8 @@ export function baseOf(node: FileNode): Base {
   return node.entry === undefined ? NOTHING : baseOfEntry(node.entry)
 }
 
-function baseOfEntry(entry: Entry): Base {
+/** What new content that was made from an entry will take the place of. */
+export function baseOfEntry(entry: Entry): Base {
   return entry.kind === 'bag'
     ? { replaces: [entry.record.bagId], supersedes: [] }
     : { replaces: [], supersedes: [entry.intent.id] }

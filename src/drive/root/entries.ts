@@ -11,6 +11,7 @@ import {
   findKeptOtherwise,
   findMissing,
   findReturned,
+  type Lag,
 } from '../../intents/expire.ts'
 import { indexListing, type ListingIndex } from '../../namespace/listing-index.ts'
 import { buildTree, type Tree } from '../../namespace/tree.ts'
@@ -21,7 +22,7 @@ import { namesOfBag, namesOfIntent } from './concerned-names.ts'
 import type { MissingBags } from './missing-bags.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { News } from '../tree/news.ts'
-import type { Contents } from './contents.ts'
+import { baseOfEntry, type Contents } from './contents.ts'
 import type { RootNames } from './root-names.ts'
 
 interface EntriesDeps {
@@ -44,7 +45,7 @@ export interface Peeked {
 /** The root of the drive as it is now: listing, intents, and on top files that are being written. */
 export class Entries {
   readonly #deps: EntriesDeps
-  readonly #listingLagMs: number
+  readonly #lag: Lag
   readonly #noListing: ListingIndex = indexListing([])
   #tree: { readonly of: ListingSnapshot | undefined; readonly tree: Tree } | undefined
   /** When the root last changed, in milliseconds since the epoch. */
@@ -53,9 +54,12 @@ export class Entries {
   readonly #freshListeners: ((snapshot: ListingSnapshot) => void)[] = []
   #askToPart: ((node: FileNode) => void) | undefined
 
-  constructor(deps: EntriesDeps, settings: { readonly listingLagMs: number }) {
+  constructor(
+    deps: EntriesDeps,
+    settings: { readonly listingLagMs: number; readonly usualLagMs: number },
+  ) {
     this.#deps = deps
-    this.#listingLagMs = settings.listingLagMs
+    this.#lag = { usualMs: settings.usualLagMs, longestMs: settings.listingLagMs }
     deps.outbox.onChange((before, after) => {
       for (const intent of [before, after]) {
         if (intent !== undefined) this.#tell(() => namesOfIntent(this.#known, intent))
@@ -260,6 +264,22 @@ export class Entries {
     else if (node.name !== undefined && !node.isAside) this.resolve(node.name)
   }
 
+  /**
+   * To be called when the entry of a node got another intent by a change of its name. What a program began to write meanwhile
+   * was made from that entry, and takes its place; what another machine stored under the name meanwhile stays.
+   */
+  follow(node: FileNode): void {
+    const { name, staged } = node
+    if (name === undefined) return
+    const entry = this.tree().resolve(name)
+    const isItsOwn = entry !== undefined && isVersionOf(node, entry, this.#deps.outbox)
+    if (staged?.hasUnpromised === true && isItsOwn) {
+      node.entry = entry
+      staged.base = baseOfEntry(entry)
+    }
+    this.resolve(name)
+  }
+
   /** Shown names of the root; a file that is being written hides the entry of its name. */
   *listed(): Iterable<{ readonly name: string; readonly entry?: Entry }> {
     const drafts = new Set<string>()
@@ -317,7 +337,7 @@ export class Entries {
     )
     this.#followOpenFiles()
     const beside = { gone, back, kept: this.#basesOfDrafts() }
-    const expired = expireIntents(snapshot, outbox.intents(), this.#listingLagMs, beside)
+    const expired = expireIntents(snapshot, outbox.intents(), this.#lag, beside)
     for (const { put, listedAs } of findKeptOtherwise(snapshot, expired, outbox)) {
       const { bagId } = put
       log.warn(

@@ -24,7 +24,7 @@ interface KindsDeps {
   readonly facts: FactsAccess
   /** How the service names folders, as far as that is known. */
   readonly folderNames: { get(): FolderNaming | undefined; learn(names: FolderNaming): void }
-  readonly listing: Pick<Listing, 'current' | 'reindex'>
+  readonly listing: Pick<Listing, 'current'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -64,7 +64,7 @@ export class Kinds {
    * Records NAME.zip of folders' zips, while nothing tells whether the service calls folders so: a
    * folder's zip may have been stored as a file.
    */
-  readonly #undecided = new Map<BagId, BagRecord>()
+  readonly #undecided = new Set<BagId>()
   readonly #queue = new PQueue({ concurrency: PROBES })
   readonly #abort = new AbortController()
 
@@ -150,14 +150,11 @@ export class Kinds {
   learnNames(names: FolderNaming | undefined): void {
     if (names === undefined) return
     this.#deps.folderNames.learn(names)
-    const undecided = [...this.#undecided.values()]
+    const undecided = [...this.#undecided]
     this.#undecided.clear()
     // Where folders are listed as NAME, NAME.zip is a file.
     if (names === 'plain') return
-    for (const record of undecided) {
-      this.set(record.bagId, 'folder')
-      this.#noteFolder(record)
-    }
+    for (const bagId of undecided) this.set(bagId, 'folder')
   }
 
   /** Probes that wait fail at once, as those under way do. */
@@ -212,7 +209,7 @@ export class Kinds {
     const { folderNames } = this.#deps
     if (isOwnFolder(bytes) && folderNames.get() === undefined) {
       if (isZipName(name)) {
-        this.#undecided.set(bagId, record)
+        this.#undecided.add(bagId)
         return
       }
       // A folder is only ever sent as NAME.zip: a service that lists it without takes that off.
@@ -224,12 +221,6 @@ export class Kinds {
     const isDoubtful = kind === 'file' && !(isZipName(name) && looksLikeZip(bytes))
     if (isDoubtful && !isSure) throw IN_DOUBT
     this.set(bagId, kind)
-    if (kind === 'folder') this.#noteFolder(record)
-  }
-
-  /** Only a name with `.zip` changes with its kind. */
-  #noteFolder({ bagId, name }: BagRecord): void {
-    if (isZipName(name)) this.#deps.listing.reindex(bagId)
   }
 
   /**

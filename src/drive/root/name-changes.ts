@@ -79,11 +79,12 @@ export class NameChanges {
   }
 
   /** Gives a node another name, taking the place of what has it. Answers the intent to wait for, if any. */
-  async rename(node: FileNode, to: string): Promise<PutIntent | undefined> {
-    const { entries, rootNames } = this.#deps
+  async rename(node: FileNode, from: string, to: string): Promise<PutIntent | undefined> {
+    const { entries, rootNames, removals } = this.#deps
+    removals.refuseMoved(node, from)
     const target = entries.resolve(to)
     if (target === node) return undefined
-    this.#deps.removals.refuseShared(node)
+    removals.refuseShared(node)
     const { isFolder } = node
     const { shown, serviceName, replaced } = this.#placeOf(target, to, { isFolder })
     if (staysHere(node)) return this.#renameHere(node, target, { shown, serviceName })
@@ -92,16 +93,16 @@ export class NameChanges {
     if (entry === undefined) throw goneFile()
     const intent = await this.#recordRename(entry, serviceName, replaced)
     rootNames.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
-    entries.resolve(shown)
+    entries.follow(node)
     return intent
   }
 
   /** Promises what is written of a node that is to be exchanged; throws for one that cannot be. */
-  async prepareExchange(node: FileNode): Promise<void> {
-    this.#deps.removals.refuseMoved(node)
+  async prepareExchange(node: FileNode, name: string): Promise<void> {
+    this.#deps.removals.refuseMoved(node, name)
     this.#deps.removals.refuseShared(node)
     if (isNode(node)) throw new DriveError('invalid', 'A node of this machine is not exchanged.')
-    if (node.hasUnpromised) await this.#deps.committer.commit(node)
+    if (node.hasUnpromised) await this.#deps.committer.commitNamed(node)
   }
 
   /** Half of an exchange. It is not taken back, however the upload ends: so a power cut must not take it either. */
@@ -129,7 +130,7 @@ export class NameChanges {
     const { rootNames, committer } = this.#deps
     rootNames.rename(node, name, name)
     try {
-      await committer.commit(node)
+      await committer.commitNamed(node)
     } catch (error) {
       rootNames.unlink(node)
       throw error
@@ -169,6 +170,12 @@ export class NameChanges {
 
   /** Gives a file another description; the service can only take it with a new upload. */
   async describe(node: FileNode, description: string): Promise<PutIntent | undefined> {
+    const intent = await this.#recordDescription(node, description)
+    this.#deps.entries.follow(node)
+    return intent
+  }
+
+  async #recordDescription(node: FileNode, description: string): Promise<PutIntent | undefined> {
     const { entry } = node
     if (entry?.kind === 'bag') {
       this.#deps.removals.refuseShared(node)
@@ -216,7 +223,7 @@ export class NameChanges {
     const hadBase = staged.base.replaces.length + staged.base.supersedes.length > 0
     staged.base = joined(staged.base, to.replaced)
     this.#deps.rootNames.rename(node, to.shown, to.serviceName)
-    return hadBase ? this.#deps.committer.commit(node) : undefined
+    return hadBase ? this.#deps.committer.commitNamed(node) : undefined
   }
 
   async #recordRename(entry: Entry, name: string, replaced: Base): Promise<PutIntent | undefined> {

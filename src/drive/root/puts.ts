@@ -34,6 +34,8 @@ type Phase = Pick<PutIntent, 'phase' | 'heldUntilMs' | 'sentAtMs'>
 export class Puts {
   readonly #deps: PutsDeps
   readonly #settings: Pick<DriveSettings, 'writeBack' | 'holdMs'>
+  /** Deletes that became part of a put, as long as that may be taken back. */
+  readonly #merged = new Map<IntentId, readonly DeleteIntent[]>()
 
   constructor(deps: PutsDeps, settings: Pick<DriveSettings, 'writeBack' | 'holdMs'>) {
     this.#deps = deps
@@ -149,8 +151,27 @@ export class Puts {
   }
 
   async #dropMerged(put: PutIntent): Promise<void> {
-    for (const intent of this.#unsentDeletes(put.name)) {
-      if (covers(put, intent)) await this.#deps.outbox.remove(intent.id, intent)
+    const { outbox } = this.#deps
+    for (const id of this.#merged.keys()) {
+      if (outbox.get(id)?.phase !== 'waiting') this.#merged.delete(id)
     }
+    const merged = this.#unsentDeletes(put.name).filter((intent) => covers(put, intent))
+    if (merged.length > 0) this.#merged.set(put.id, merged)
+    for (const intent of merged) await outbox.remove(intent.id, intent)
+  }
+
+  /** Forgets a change that failed. What was deleted before it stays deleted: the deletes that became part of it are back. */
+  async takeBack(id: IntentId): Promise<void> {
+    const { outbox } = this.#deps
+    const merged = this.#merged.get(id) ?? []
+    this.#merged.delete(id)
+    // A bag that other content was given since is none that was deleted.
+    const claimed = new Set(outbox.get(id)?.replaces)
+    for (const intent of merged) {
+      const replaces = intent.replaces.filter((bagId) => claimed.has(bagId))
+      if (replaces.length === 0) continue
+      await outbox.add({ ...intent, replaces, id: outbox.nextId() }, { durable: true })
+    }
+    await outbox.remove(id)
   }
 }

@@ -69,16 +69,17 @@ export class Removals {
   /** As `unlink`, of a name that was found to be a file. Throws `stale` when it may be none by now. */
   async unlinkFile(
     node: FileNode,
+    name: string,
     options: { readonly mayBeReplaced: boolean },
   ): Promise<DeleteIntent | undefined> {
-    this.refuseMoved(node)
+    this.refuseMoved(node, name)
     this.refuseOfKind(node, { isFolder: false })
     return this.unlink(node, options)
   }
 
   /** As `unlink`, of a name that was found to be an empty folder. Throws `stale` when it may be none by now. */
-  async unlinkFolder(node: FileNode): Promise<DeleteIntent | undefined> {
-    this.refuseMoved(node)
+  async unlinkFolder(node: FileNode, name: string): Promise<DeleteIntent | undefined> {
+    this.refuseMoved(node, name)
     this.refuseOfKind(node, { isFolder: true })
     return this.unlink(node, { mayBeReplaced: false })
   }
@@ -124,10 +125,12 @@ export class Removals {
     return intent
   }
 
-  /** Throws `stale` for a node that has its name no more. */
-  refuseMoved(node: FileNode): void {
-    const { name } = node
-    if (name !== undefined && this.#deps.entries.resolve(name) === node) return
+  /**
+   * Throws `stale` where the name that was asked for leads to the node no more. The kernel lets go of a name when the program
+   * that changes it is killed: another change of it may have come first.
+   */
+  refuseMoved(node: FileNode, name: string): void {
+    if (this.#deps.entries.resolve(name) === node) return
     throw new DriveError('stale', 'The name leads to something else now.')
   }
 

@@ -11,6 +11,7 @@ import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
 import type { Kinds } from './kinds.ts'
 import type { NameChanges } from './name-changes.ts'
+import type { Puts } from './puts.ts'
 import type { RootRoom } from './room-beside.ts'
 import type { RootNodes } from './root-nodes.ts'
 import { classifyName, refuseTrash } from './save-steps.ts'
@@ -34,6 +35,7 @@ interface RenamesDeps {
     exchanged(one: string, other: string): void
   }
   readonly outbox: Outbox
+  readonly puts: Puts
   readonly uploader: Uploader
   readonly pinned: Pick<PinsStore, 'removed' | 'renamed'>
   readonly log: Logger
@@ -47,6 +49,9 @@ interface NodeBefore extends Pick<FileNode, 'name' | 'serviceName' | 'entry'> {
   /** Leads pins back to the names that they had. */
   readonly unpinned: () => void
 }
+
+/** A node, and the name by which it was found. */
+type Named = readonly [FileNode, string]
 
 /** Renames within the root. */
 export class Renames {
@@ -69,7 +74,7 @@ export class Renames {
       await this.#deps.rootRoom.check(node, changes.bytesSentAgain(node, newName))
     }
     const before = this.#before(node, target)
-    const intent = await names.run('names', () => changes.rename(node, newName))
+    const intent = await names.run('names', () => changes.rename(node, name, newName))
     if (isFolder) folders.renamed(before.serviceName, node.serviceName)
     const unpinned = this.#movePin(before.name, node.name)
     if (intent !== undefined) await this.#secure(node, intent, { ...before, unpinned })
@@ -86,7 +91,7 @@ export class Renames {
     if (one === other) return
     await rootRoom.check(one, changes.bytesSentAgain(one, otherName))
     await rootRoom.check(other, changes.bytesSentAgain(other, name))
-    await names.run('names', () => this.#exchangeNow(one, other))
+    await names.run('names', () => this.#exchangeNow([one, name], [other, otherName]))
     folders.exchanged(one.serviceName, other.serviceName)
     uploader.kick()
   }
@@ -95,14 +100,15 @@ export class Renames {
    * A kill in between leaves both contents: the second name has that of the first, and what it had is beside it, as of
    * two bags of one name.
    */
-  async #exchangeNow(one: FileNode, other: FileNode): Promise<void> {
+  async #exchangeNow(...both: readonly [Named, Named]): Promise<void> {
     const { rootNames, entries, changes } = this.#deps
-    for (const node of [one, other]) await changes.prepareExchange(node)
+    for (const [node, name] of both) await changes.prepareExchange(node, name)
+    const [[one], [other]] = both
     const names = [one.serviceName, other.serviceName] as const
     await changes.recordExchanged(one, names[1])
     await changes.recordExchanged(other, names[0])
     rootNames.exchange(one, other)
-    for (const { name } of [one, other]) if (name !== undefined) entries.resolve(name)
+    for (const node of [one, other]) entries.follow(node)
   }
 
   /** A pin follows the name, but not to a step of a save: there the name is about to come back. */
@@ -162,6 +168,6 @@ export class Renames {
     if (this.#deps.kinds.isFolder(entry)) this.#deps.folders.renamed(node.serviceName, serviceName)
     rootNames.rename(node, name, serviceName)
     node.entry = entry
-    entries.resolve(name)
+    entries.follow(node)
   }
 }

@@ -16,6 +16,7 @@ import type { NameChanges } from './name-changes.ts'
 import type { Removals } from './removals.ts'
 import { ROOT, type FileNode, type Nodes } from '../tree/nodes.ts'
 import type { OpenFile } from '../tree/open-file.ts'
+import type { Puts } from './puts.ts'
 import type { Renames } from './renames.ts'
 import type { RootNames } from './root-names.ts'
 import type { RootNodes } from './root-nodes.ts'
@@ -53,6 +54,7 @@ interface RootDeps {
   readonly folders: InsideOfFolders
   readonly extended: BagAttributes
   readonly outbox: Outbox
+  readonly puts: Puts
   readonly uploader: Uploader
   readonly log: Logger
 }
@@ -136,22 +138,31 @@ export class RootHome implements Home {
     if (looksFirst) await this.#deps.entries.youngerThan(APPEND_LISTING_MS)
     else await this.#deps.entries.fresh()
     await this.#deps.rootNodes.learnForChange(name)
-    return this.#deps.names.run('names', async () => {
+    const { node, opening } = await this.#deps.names.run('names', async () => {
       const existing = this.#deps.entries.resolve(name)
-      if (existing === undefined) checkTypedName(name)
-      else this.#deps.rootNodes.refuseKnownFolder(existing)
-      const node = existing ?? this.#deps.rootNames.addNew(name)
-      try {
-        const file =
-          existing === undefined
-            ? await this.#deps.files.create(node, made)
-            : await this.#deps.files.open(node, { ...options, writable: true, truncate: false })
-        return { attributes: this.#deps.attributes.of(node), file }
-      } catch (error) {
-        if (existing === undefined) this.#deps.rootNames.unlink(node)
-        throw error
-      }
+      if (existing === undefined) return this.#createNew(name, made)
+      this.#deps.rootNodes.refuseKnownFolder(existing)
+      const how = { ...options, writable: true, truncate: false }
+      return { node: existing, opening: this.#deps.files.open(existing, how) }
     })
+    // To open one that is there may wait for the service, which must not hold names.
+    const file = await opening
+    return { attributes: this.#deps.attributes.of(node), file }
+  }
+
+  async #createNew(
+    name: string,
+    made: MadeAttributes,
+  ): Promise<{ readonly node: FileNode; readonly opening: Promise<OpenFile> }> {
+    checkTypedName(name)
+    const node = this.#deps.rootNames.addNew(name)
+    try {
+      const file = await this.#deps.files.create(node, made)
+      return { node, opening: Promise.resolve(file) }
+    } catch (error) {
+      this.#deps.rootNames.unlink(node)
+      throw error
+    }
   }
 
   async createNameless(parent: NodeId, made: MadeAttributes): Promise<Created> {
@@ -225,7 +236,7 @@ export class RootHome implements Home {
     this.#deps.rootNodes.refuseKnownFolder(node)
     await this.#deps.rootNodes.untilSeen(node)
     const intent = await this.#deps.names.run('names', () =>
-      this.#deps.removals.unlinkFile(node, options),
+      this.#deps.removals.unlinkFile(node, name, options),
     )
     if (intent === undefined) return node.id
     if (options.mayBeReplaced) this.#deps.uploader.kick()
@@ -274,7 +285,7 @@ export class RootHome implements Home {
     }
     const { removals, folders, names } = this.#deps
     await folders.refuseFull(node)
-    const intent = await names.run('names', () => removals.unlinkFolder(node))
+    const intent = await names.run('names', () => removals.unlinkFolder(node, name))
     folders.detach(node)
     if (intent !== undefined) await secureChange(this.#deps, intent.id, { hasNewContent: false })
   }

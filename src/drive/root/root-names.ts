@@ -124,6 +124,8 @@ export class RootNames {
     this.#unbind(node)
     node.name = name
     this.#byName.set(name, node)
+    // It was forgotten if it lost its last name before this one.
+    this.#nodes.add(node.id, node)
     this.#news.names([name])
   }
 

@@ -102,8 +102,11 @@ export class RootOpenFile extends OpenFile {
     return nodeLocks.run(node, async () => {
       if (node.staged?.isDraft === true) return node.staged
       this.#follow()
-      const { mode, atimeMs, uid, gid, extended } = this.#deps.attributes.of(node)
-      const attributes = { mode, atimeMs, uid, gid, extended }
+      const attributes = () => {
+        this.#follow()
+        const { mode, atimeMs, uid, gid, extended } = this.#deps.attributes.of(node)
+        return { mode, atimeMs, uid, gid, extended }
+      }
       const room = space.room(() => node.name)
       const staged = await contents.stage(node, { empty, attributes, room }, this.#source)
       const before = node.staged

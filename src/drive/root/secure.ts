@@ -12,12 +12,14 @@ import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import { isOfGateway } from '../../service/statuses.ts'
 import type { Committer } from './commit.ts'
+import type { Puts } from './puts.ts'
 
 const GOES_ON = 'A change is not stored yet, and goes on.'
 
 interface SecureDeps {
   readonly committer: Pick<Committer, 'secure'>
   readonly outbox: Outbox
+  readonly puts: Pick<Puts, 'takeBack'>
   readonly uploader: Uploader
   readonly log: Logger
 }
@@ -38,14 +40,14 @@ export async function secureChange(
  * from a change before it. An error would be told for what happens all the same.
  */
 async function secureOrTakeBack(deps: SecureDeps, id: IntentId): Promise<void> {
-  const { committer, outbox } = deps
+  const { committer, outbox, puts } = deps
   const isAlone = outbox.get(id)?.supersedes.length === 0
   try {
     await committer.secure(id)
   } catch (error) {
     if (await goesOn(deps, id, { error, isAlone })) return
     if (isAlone && outbox.get(id)?.phase === 'waiting' && !isLostDelete(deps, id, error)) {
-      await outbox.remove(id)
+      await puts.takeBack(id)
     }
     throw error
   }
@@ -57,7 +59,7 @@ async function secureOrTakeBack(deps: SecureDeps, id: IntentId): Promise<void> {
  * where it took over from a change before it: an error would be told for what happens all the same.
  */
 export async function secureRenamed(
-  { committer, outbox, uploader, log }: SecureDeps,
+  { committer, outbox, uploader, log }: Omit<SecureDeps, 'puts'>,
   id: IntentId,
   before: BeforeRename,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 import { deferred } from '../../domain/deferred.ts'
 import { DriveError } from '../../domain/errors.ts'
-import type { HandleId } from '../../domain/ids.ts'
+import type { HandleId, NodeId } from '../../domain/ids.ts'
 import type { OpenFile } from './open-file.ts'
 
 const LAST_ID = 0x7fff_ffff
@@ -23,6 +23,8 @@ interface Handle {
 export class Handles {
   /** `release` removes. */
   readonly #open = new Map<HandleId, Handle>()
+  /** Those whose file has moved; `release` removes. */
+  readonly #moved = new Set<Handle>()
   #next = 1
 
   add(file: OpenFile): HandleId {
@@ -52,6 +54,13 @@ export class Handles {
     for (const [id, { file }] of this.#open) yield [id, file]
   }
 
+  /** True for a node from which an open file has moved to another place: what is written to it then is in no file. */
+  hasLeft(node: NodeId): boolean {
+    return [...this.#moved].some(
+      ({ file, former }) => file.nodeId !== node && former.some(({ nodeId }) => nodeId === node),
+    )
+  }
+
   /** True while changes have to wait. */
   isMoving(id: HandleId): boolean {
     return this.#open.get(id)?.moving !== undefined
@@ -67,10 +76,11 @@ export class Handles {
     return changeNow(handle, task)
   }
 
-  /** Runs a move while nothing changes these files. */
+  /** Runs a move while nothing changes these files, and no other move. */
   async during<Result>(ids: readonly HandleId[], move: () => Promise<Result>): Promise<Result> {
     const { promise, resolve } = deferred()
     const handles = ids.map((id) => this.#get(id))
+    for (let other = movingOf(handles); other !== undefined; other = movingOf(handles)) await other
     for (const handle of handles) handle.moving = promise
     try {
       for (const { running } of handles) await Promise.allSettled([...running])
@@ -86,17 +96,24 @@ export class Handles {
     const handle = this.#get(id)
     handle.former.unshift(handle.file)
     handle.file = file
+    this.#moved.add(handle)
   }
 
   /** The program is done with a handle; rejects with what closing the file rejects with. */
   async release(id: HandleId): Promise<void> {
     await this.change(id, async () => {
-      const { file, former } = this.#get(id)
+      const handle = this.#get(id)
+      const { file, former } = handle
       this.#open.delete(id)
       const closed = await Promise.allSettled([file, ...former].map((each) => each.close()))
+      this.#moved.delete(handle)
       for (const each of closed) if (each.status === 'rejected') throw each.reason
     })
   }
+}
+
+function movingOf(handles: readonly Handle[]): Promise<void> | undefined {
+  return handles.find(({ moving }) => moving !== undefined)?.moving
 }
 
 function changeNow<Result>(

@@ -29,7 +29,7 @@ export async function writeZeros(file: OpenFile, { offset, length }: ByteSpan): 
   const end = Math.min(offset + length, await file.length())
   const zeros = Buffer.alloc(Math.max(0, Math.min(PIECE_BYTES, end - offset)))
   for (let at = offset; at < end; at += zeros.length) {
-    await file.write(zeros.subarray(0, end - at), at)
+    await file.write(zeros.subarray(0, end - at), at, { isAppended: false })
   }
 }
 

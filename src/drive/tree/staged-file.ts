@@ -67,6 +67,10 @@ export class StagedFile implements Source {
   #mayHaveHoles = false
   /** Undefined until it is asked for. */
   #allocated: number | undefined
+  /** Sum of the whole content, once it was read for that. */
+  #sum: string | undefined
+  /** How often it was changed. */
+  #changes = 0
   /** Hash of the first `hashed` bytes, kept while writing is sequential. */
   #hash: Hash | undefined = createHash('sha256')
   #hashed = 0
@@ -230,6 +234,7 @@ export class StagedFile implements Source {
   /** A write that failed half way may have left bytes behind the end, and others in the middle. */
   #takeBack(): void {
     this.#hash = undefined
+    this.#changed()
     ftruncateSync(this.fd, this.#length)
   }
 
@@ -258,22 +263,24 @@ export class StagedFile implements Source {
   /** SHA-256 of the whole content, 64 hex digits; undefined unless it is at hand, as after sequential writing. */
   get knownSha256(): string | undefined {
     const isKnown = this.#hash !== undefined && this.#hashed === this.#length
-    return isKnown ? this.#hash?.copy().digest('hex') : undefined
+    return isKnown ? this.#hash?.copy().digest('hex') : this.#sum
   }
 
   /** SHA-256 of the whole content, 64 hex digits. */
   async sha256(): Promise<string> {
     const known = this.knownSha256
     if (known !== undefined) return known
+    const changes = this.#changes
     const hash = createHash('sha256')
     const buffer = Buffer.allocUnsafe(CHUNK)
-    for (let position = 0; ;) {
-      const count = this.readNow(buffer, position)
-      if (count === 0) return hash.digest('hex')
+    for (let position = 0, count = -1; count !== 0; position += count) {
+      count = this.readNow(buffer, position)
       hash.update(buffer.subarray(0, count))
-      position += count
-      await yieldToOthers()
+      if (count > 0) await yieldToOthers()
     }
+    const sum = hash.digest('hex')
+    if (this.#changes === changes) this.#sum = sum
+    return sum
   }
 
   /** Copies the whole content to a new file. */
@@ -331,8 +338,15 @@ export class StagedFile implements Source {
     }
   }
 
-  #touched(nowMs: number): void {
+  /** What was learned by looking at all of it is not known any more. */
+  #changed(): void {
     this.#allocated = undefined
+    this.#sum = undefined
+    this.#changes += 1
+  }
+
+  #touched(nowMs: number): void {
+    this.#changed()
     this.lastWriteMs = nowMs
     if (this.#given.mtimeMs !== undefined || this.#given.ctimeMs !== undefined) {
       this.#given = { ...this.#given, mtimeMs: undefined, ctimeMs: undefined }

@@ -235,9 +235,11 @@ export async function onNode<Result>(
   task: NodeTask<Result>,
 ): Promise<Result> {
   const { drive, handles, ids } = context
-  const open = handles.of(node)
-  const now = (open && drive.nodeOf(open)) ?? ids.inDrive(node)
-  return foundAgain(context, { node, now, isGone: () => true }, task)
+  const current = (): NodeId => {
+    const open = handles.of(node)
+    return (open && drive.nodeOf(open)) ?? ids.inDrive(node)
+  }
+  return foundAgain(context, { node, now: current(), current, isGone: () => true }, task)
 }
 
 /** The same for what asks for names in a directory: a name that is not there is `not-found` only where that is known. */
@@ -248,27 +250,31 @@ export async function inDirectory<Result>(
 ): Promise<Result> {
   const { drive, ids } = context
   const now = ids.inDrive(node)
-  return foundAgain(context, { node, now, isGone: () => !drive.knows(now) }, task)
+  const current = (): NodeId => ids.inDrive(node)
+  return foundAgain(context, { node, now, current, isGone: () => !drive.knows(now) }, task)
 }
 
 interface Asked {
   readonly node: NodeId
   readonly now: NodeId
+  /** What it is by then: it may have moved since it was asked for. */
+  readonly current: () => NodeId
   /** Whether `not-found` tells of the node itself. */
   readonly isGone: () => boolean
 }
 
-/** Runs a task on a node; when the node is gone, once more on the directory that has its name now. */
+/** Runs a task on a node; when the node is gone, once more on what an open file of it is now, or on the directory of its name. */
 async function foundAgain<Result>(
   context: SessionContext,
-  { node, now, isGone }: Asked,
+  { node, now, current, isGone }: Asked,
   task: NodeTask<Result>,
 ): Promise<Result> {
   try {
     return await task(now)
   } catch (error) {
     if (!isDriveError(error, 'not-found') || !isGone()) throw error
-    const found = await findAgain(context, node)
+    const moved = current()
+    const found = moved === now ? await findAgain(context, node) : moved
     if (found !== undefined && found !== now) return task(found)
     throw new DriveError('stale', error.message, { cause: error })
   }

@@ -5,6 +5,7 @@ import { ownerOfMade } from '../owner.ts'
 import { DONE, type KernelAnswer } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import { entryAnswer, inDirectory, lookUp, lookUpNow } from './entries.ts'
+import type { NamePlace } from './node-ids.ts'
 import { readNames, readTexts, type KernelRequest } from './request.ts'
 import { LINK_IN, MKDIR_IN, MKNOD_IN, RENAME2_IN, RENAME_IN } from './structures.ts'
 
@@ -23,8 +24,9 @@ export function nameOperations(context: SessionContext): Operations {
       refuseHolding(context, await openBehind(context, node, name))
       await inDirectory(context, node, (now) => drive.removeDirectory(now, name))
       ids.remove({ parent: node, name })
-      context.lookups.remove({ parent: node, name })
-      return DONE
+      return changed(context, [{ parent: node, name }], () => {
+        context.lookups.remove({ parent: node, name })
+      })
     },
     RENAME: (request) => {
       const { newParent } = RENAME_IN.decode(request.body)
@@ -79,9 +81,25 @@ async function unlink(
   const { drive, handles, lookups } = context
   const removed = await openBehind(context, parent, name)
   await inDirectory(context, parent, (now) => drive.unlink(now, name))
-  lookups.remove({ parent, name })
   if (removed !== undefined) handles.noteRemoved(removed, parent)
-  return DONE
+  return changed(context, [{ parent, name }], () => {
+    lookups.remove({ parent, name })
+  })
+}
+
+/**
+ * The answer to a change of names. A kernel that hears it has made the change itself, which `noteMade` notes. One that has
+ * given the request up goes by the names as they were: it is told to look at them again.
+ */
+function changed(
+  { trust }: SessionContext,
+  places: readonly NamePlace[],
+  noteMade: () => void,
+): KernelAnswer {
+  const onLost = (): void => {
+    trust.noteUnheard(places)
+  }
+  return { ...DONE, onDelivered: noteMade, onLost }
 }
 
 /** A second name is refused; a first one is what a file that was made without one gets. */
@@ -105,18 +123,23 @@ async function rename(
   newParent: NodeId,
   [name, newName]: readonly [string, string],
 ): Promise<KernelAnswer> {
-  const { drive, handles, ids, lookups } = context
+  const { drive, handles, ids, lookups, trust } = context
   const replaced = await openBehind(context, newParent, newName)
   refuseHolding(context, replaced)
   await inDirectory(context, newParent, (to) =>
     inDirectory(context, parent, (from) => drive.rename(from, name, to, newName)),
   )
-  ids.move({ parent, name }, { parent: newParent, name: newName })
-  lookups.move({ parent, name }, { parent: newParent, name: newName })
-  context.trust.noteMoved({ parent: newParent, name: newName })
+  const [from, to] = [
+    { parent, name },
+    { parent: newParent, name: newName },
+  ]
+  ids.move(from, to)
   leadMoved(context)
   if (replaced !== undefined) handles.noteRemoved(replaced, newParent)
-  return DONE
+  return changed(context, [from, to], () => {
+    lookups.move(from, to)
+    trust.noteMoved(to)
+  })
 }
 
 /** Open files that are others in the drive since they moved stay what they are for the kernel. */
@@ -183,10 +206,11 @@ async function exchange(
     { parent, name },
     { parent: newParent, name: newName },
   ] as const
-  lookups.exchange(...places)
-  for (const place of places) context.trust.noteMoved(place)
   leadMoved(context)
-  return DONE
+  return changed(context, places, () => {
+    lookups.exchange(...places)
+    for (const place of places) context.trust.noteMoved(place)
+  })
 }
 
 async function refuseTaken(context: SessionContext, parent: NodeId, name: string): Promise<void> {

@@ -50,6 +50,8 @@ export const OPCODES = {
   SYNCFS: 50,
   TMPFILE: 51,
   STATX: 52,
+  /** Linux 6.18. */
+  COPY_FILE_RANGE_64: 53,
 } as const
 
 export type OpcodeName = keyof typeof OPCODES

@@ -4,7 +4,14 @@ import type { OnDisk } from '../../drive/tree/open-file.ts'
 import { DONE } from './answer.ts'
 import type { Operations, SessionContext } from './context.ts'
 import type { SeekExtent } from './libc.ts'
-import { COPY_FILE_RANGE_IN, FALLOCATE_IN, LSEEK_IN, LSEEK_OUT, WRITE_OUT } from './structures.ts'
+import {
+  COPY_FILE_RANGE_IN,
+  COPY_FILE_RANGE_OUT,
+  FALLOCATE_IN,
+  LSEEK_IN,
+  LSEEK_OUT,
+  WRITE_OUT,
+} from './structures.ts'
 
 /** Flags of FALLOCATE. */
 const KEEP_SIZE = 1 << 0
@@ -22,6 +29,13 @@ export function rangeOperations({
   seek,
   share,
 }: SessionContext): Operations {
+  const copyRange = (body: Buffer): Promise<number> => {
+    const asked = COPY_FILE_RANGE_IN.decode(body)
+    const from = { handle: asked.handle as HandleId, offset: asked.offset }
+    lookups.noteWritten(asked.toNode as NodeId)
+    const to = { handle: asked.toHandle as HandleId, offset: asked.toOffset }
+    return drive.copyRange(from, to, asked.length, share)
+  }
   return {
     LSEEK: async ({ node, body }) => {
       const asked = LSEEK_IN.decode(body)
@@ -40,14 +54,13 @@ export function rangeOperations({
       await drive.allocate(handle as HandleId, { offset, length }, how)
       return DONE
     },
-    COPY_FILE_RANGE: async ({ body }) => {
-      const asked = COPY_FILE_RANGE_IN.decode(body)
-      const from = { handle: asked.handle as HandleId, offset: asked.offset }
-      lookups.noteWritten(asked.toNode as NodeId)
-      const to = { handle: asked.toHandle as HandleId, offset: asked.toOffset }
-      const size = await drive.copyRange(from, to, asked.length, share)
-      return { parts: [WRITE_OUT.encode({ size })] }
-    },
+    // The older one has 32 bits for how many were copied: the kernel asks for fewer then.
+    COPY_FILE_RANGE: async ({ body }) => ({
+      parts: [WRITE_OUT.encode({ size: await copyRange(body) })],
+    }),
+    COPY_FILE_RANGE_64: async ({ body }) => ({
+      parts: [COPY_FILE_RANGE_OUT.encode({ copied: await copyRange(body) })],
+    }),
   }
 }
 

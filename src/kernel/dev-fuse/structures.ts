@@ -183,6 +183,7 @@ export const COPY_FILE_RANGE_IN = new Structure({
   length: 'u64',
   flags: 'u64',
 })
+export const COPY_FILE_RANGE_OUT = new Structure({ copied: 'u64' })
 
 export const LSEEK_IN = new Structure({
   handle: 'u64',

@@ -114,6 +114,18 @@ export class KernelTrust implements NewsListener {
     if (place.parent === ROOT) this.names([place.name])
   }
 
+  /** These names have changed, and the kernel has not heard of it: it gave the request up that changed them. */
+  noteUnheard(places: readonly NamePlace[]): void {
+    const { lookups } = this.#deps
+    for (const place of places) {
+      const node = lookups.at(place)
+      const isDirectory = node !== undefined && lookups.nameOf(node)?.kind === 'directory'
+      if (node !== undefined) this.#forgetName(place, node, isDirectory)
+      this.#forgetNames(place.parent)
+    }
+    this.#noteRoot()
+  }
+
   /** How long the kernel may go by the absence of a name, in ms; 0 for not at all. It is not told when that ends. */
   ofAbsence({ parent, name }: NamePlace): number {
     const { drive, ids } = this.#deps

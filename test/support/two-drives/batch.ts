@@ -36,7 +36,7 @@ export interface BatchSettings {
 /** In so many listings after all is quiet a drive shows what the account has. */
 const LISTINGS = 12
 /** What comes in the end may take its time on a machine that is busy. */
-const LIMIT_MS = 60_000
+const LIMIT_MS = 120_000
 const PAUSE_MS = 40
 const BOTH = ['A', 'B'] as const
 const TTL_MS: Record<Who, number> = { A: 800, B: 300 }

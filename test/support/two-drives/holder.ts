@@ -6,7 +6,7 @@ import { z } from 'zod'
 
 const PROGRAM = fileURLToPath(new URL('holder.py', import.meta.url))
 /** A drive that leaves a program waiting for so long hangs. */
-const LIMIT_MS = 60_000
+const LIMIT_MS = 120_000
 
 /** A file that the holder has open. */
 export type Descriptor = number & { readonly brand: 'descriptor' }

@@ -49,7 +49,7 @@ interface Written {
 const LOOK_MS = 3_000
 const PAUSE_MS = 60
 /** How long a drive that asks for no listing may show what is gone, on the slowest machine. */
-const STALE_MS = 60_000
+const STALE_MS = 120_000
 
 /** What the programs of both machines do with files whose names begin with `prefix`, and what they were promised. */
 export class Run {

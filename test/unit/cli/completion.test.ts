@@ -89,6 +89,13 @@ describe.each(Object.keys(OFFERS))('%s', (shell) => {
     expect(await offers('bagfs mount drive --cache-size 1GB --wri')).toEqual(['--write-back'])
   })
 
+  test('completes at each place what fits there', async () => {
+    expect([...(await offers('bagfs service '))].sort()).toEqual(['disable', 'enable', 'status'])
+    const drives = (await offers('bagfs service enable ')).map((each) => each.replace(/\/$/, ''))
+    expect(drives).toEqual(expect.arrayContaining(['drive', 'work:']))
+    expect(drives).not.toContain('disable')
+  })
+
   test('completes values: words, files, directories and profiles', async () => {
     expect(await offers('bagfs mount --bridge dev')).toEqual(['dev-fuse'])
     expect(await offers('bagfs outbox sa')).toEqual(['save'])

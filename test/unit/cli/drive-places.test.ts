@@ -3,12 +3,9 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import {
-  absoluteMountpoint,
-  findDriveOf,
-  findLiveDrive,
-  findPlaces,
-} from '../../../src/cli/drive-places.ts'
+import { findNamed } from '../../../src/cli/drive-names.ts'
+import { findDriveOf, findLiveDrive, findPlaces } from '../../../src/cli/drive-places.ts'
+import { absoluteMountpoint } from '../../../src/cli/mount-paths.ts'
 import { readEnvironment } from '../../../src/config/env.ts'
 import type { DriveStatus } from '../../../src/control/protocol.ts'
 import { DriveRegistry } from '../../../src/control/registry.ts'
@@ -70,7 +67,7 @@ test('a path in no drive, or in one whose process has ended, is told with what t
     // Nothing below its mountpoint is looked at: that would fail, or hang.
     await expect(findDriveOf(join(mountpoint, 'docs/a.txt'))).rejects.toMatchObject({
       message: `The process of the drive at ${mountpoint} has ended.`,
-      facts: { hint: `Mount it again: bagfs mount ${mountpoint}.` },
+      facts: { hint: `Mount it again: bagfs mount ${mountpoint}` },
     })
   } finally {
     vi.unstubAllEnvs()
@@ -115,6 +112,40 @@ test('what a drive that was killed has left is looked at, wherever its state dir
     vi.unstubAllEnvs()
   }
 })
+
+test('a drive is found by its profile, unless a drive is at a path of this name', async () => {
+  vi.stubEnv('XDG_RUNTIME_DIR', directory)
+  vi.stubEnv('XDG_CONFIG_HOME', directory)
+  const registry = new DriveRegistry([join(directory, 'bagfs')])
+  const [one, two] = [join(directory, 'one'), join(directory, 'two')]
+  const add = (mountpoint: string, profile: string): Promise<void> =>
+    registry.add({ mountpoint, profile, socketPath: `${mountpoint}.sock`, pid: 1 })
+  const before = process.cwd()
+  process.chdir(directory)
+  try {
+    await expect(findNamed('work')).resolves.toMatchObject({ mountpoint: join(directory, 'work') })
+    await expect(findNamed('')).rejects.toMatchObject({ message: 'An empty word is no path.' })
+    await add(one, 'work')
+    await mkdir(join(directory, 'work'))
+    expect(await findNamed('work')).toEqual({ mountpoint: one, called: 'work:' })
+    expect(await findNamed('work:')).toEqual({ mountpoint: one, called: 'work:' })
+    expect(await findNamed('work:one')).toEqual({ mountpoint: one, called: one })
+    expect(await findNamed('./work')).toMatchObject({ mountpoint: join(directory, 'work') })
+    await add(join(directory, 'work'), 'other')
+    expect(await findNamed('work')).toMatchObject({ mountpoint: join(directory, 'work') })
+    await expect(findNamed('other:one')).rejects.toMatchObject({
+      message: `The drive at ${one} is of the profile work, not of other.`,
+    })
+    await registry.add({ mountpoint: two, profile: 'left', stateDir: directory, ...IDLE })
+    await registry.leave(two)
+    expect(await findNamed('left')).toMatchObject({ mountpoint: two })
+  } finally {
+    process.chdir(before)
+    vi.unstubAllEnvs()
+  }
+})
+
+const IDLE = { socketPath: '/none', pid: 1 }
 
 /** A drive as far as its socket and its entry in the registry go; without an answer it hangs. */
 async function listen(

@@ -47,7 +47,7 @@ test('a line for people is one line with time, level, message and fields', () =>
   log.warn({ bagId: 'ab12', name: 'two words\n\u001b[31m' }, 'The listing is old.')
   expect(lines).toHaveLength(1)
   expect(lines[0]).toMatch(
-    /^\d\d:\d\d:\d\d warn {2}The listing is old\. bagId=ab12 name="two words\\n\\u001b\[31m"\n$/,
+    /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d warn {2}The listing is old\. bagId=ab12 name="two words\\n\\u001b\[31m"\n$/,
   )
 })
 

@@ -335,6 +335,8 @@ describe('a config file', () => {
     expect(stdout).toMatch(/^cache-size +5GB +BAGFS_CACHE_SIZE$/m)
     expect(stdout).toMatch(/^min-free +2GB +profile work, line \d+$/m)
     expect(stdout).toMatch(/^timeout +10s +default$/m)
+    variables['XDG_STATE_HOME'] = '/var/elsewhere'
+    expect((await bagfs('config')).stdout).toMatch(/^state-dir +\/var\/elsewhere\/bagfs +default$/m)
     expect(stdout).toMatch(/^token +kept +\/.*\/tokens\/work-/m)
     variables['BAGFS_TOKEN'] = OTHER_TOKEN
     const json = await bagfs('config', '--json')

@@ -34,7 +34,7 @@ test('each command has a manual page, which troff takes without a warning', asyn
   for (const name of commands.filter((each) => each !== 'help' && each !== 'bagfs')) {
     expect(await read(`bagfs-${name}.1`)).toContain(`bagfs ${name}`)
   }
-  expect((await readdir(pages)).length).toBe(new Set([...commands, 'bagfs', 'help']).size - 1)
+  expect((await readdir(pages)).length).toBe(new Set([...commands, 'bagfs', 'help']).size)
   expect(await read('bagfs.1')).toContain('7 in use')
 })
 
@@ -44,5 +44,15 @@ test('that of mount has every option of the table, with its variable', async () 
     const { flags, help } = MOUNT_OPTIONS[key]
     expect(page).toContain(`${flags} ${help}`)
     expect(page).toContain(`${optionVariable(key)} ${help}`)
+  }
+})
+
+test('the helper of mount(8) has one, too, with the options that the fstab takes', async () => {
+  const page = await read('mount.bagfs.8')
+  expect(page).toContain('mount -t bagfs [-o OPTIONS] PROFILE DIRECTORY')
+  for (const key of MOUNT_OPTION_KEYS) {
+    const written = MOUNT_OPTIONS[key].flags.replace('--', '').replace(' ', '=')
+    const isThere = key !== 'foreground' && key !== 'background'
+    expect(page.includes(`${written} ${MOUNT_OPTIONS[key].help}`)).toBe(isThere)
   }
 })

@@ -35,6 +35,23 @@ describe('the helper of mount(8)', () => {
     ])
   })
 
+  test('turns off by noNAME what a profile turns on, and leaves what mount(8) denies so', () => {
+    const flags = ['--no-write-back', '--no-log-json', '--no-allow-other']
+    expect(of('nowrite-back,no-log-json,noallow_other,noatime,noexec')).toEqual([
+      ...['mount', ...flags],
+      ...['--', 'work:/mnt/x'],
+    ])
+    for (const option of [
+      'nocache-size',
+      'noforeground',
+      'nowrite-back=true',
+      'no',
+      'nononsense',
+    ]) {
+      expect(() => of(option)).toThrow('is no option of a drive.')
+    }
+  })
+
   test('knows every option of the table that is not about where the drive runs', () => {
     for (const key of MOUNT_OPTION_KEYS) {
       if (key === 'foreground' || key === 'background') continue

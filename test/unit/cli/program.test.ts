@@ -52,6 +52,37 @@ async function put(name: string, content: string | Uint8Array): Promise<string> 
   return stdout.trim()
 }
 
+describe('a word that cannot be meant is refused in a sentence', () => {
+  test.each([
+    ['mount', ''],
+    ['umount', ''],
+    ['status', ''],
+    ['explain', ''],
+    ['put', ''],
+    ['get', 'a'.repeat(64), ''],
+    ['mount', 'drive', '--state-dir', ''],
+    ['outbox', '--mountpoint', ''],
+  ])('an empty path: %s %s %s %s', async (...args) => {
+    const outcome = await bagfs(...args)
+    expect(outcome).toMatchObject({ exitCode: 2, stdout: '' })
+    expect(outcome.stderr).toMatch(/^bagfs: .*an empty word is no path\./i)
+  })
+
+  test('a name that would be changed on its way, or show in a code', async () => {
+    await writeFile(join(cwd, 'a.txt'), 'content')
+    for (const name of ['two\nlines', 'bell\u0007']) {
+      const given = await bagfs('put', 'a.txt', '--name', name)
+      expect(given.stderr).toContain(`${JSON.stringify(name)} cannot be the name of a bag.`)
+      expect(given).toMatchObject({ exitCode: 2, stdout: '' })
+    }
+    for (const name of ['two\nlines', '.bagfs', '\u201B0A']) {
+      const restored = await bagfs('trash', 'restore', 'a.txt', '--as', name)
+      expect(restored.stderr).toContain(`A drive cannot show ${JSON.stringify(name)} as it is.`)
+      expect(restored).toMatchObject({ exitCode: 1, stdout: '' })
+    }
+  })
+})
+
 describe('a directory that cannot be used ends the program with one sentence', () => {
   const open = async (): Promise<string> => {
     await mkdir(join(cwd, 'open'))

@@ -138,7 +138,7 @@ describe('bagfs service', () => {
     await login()
     const shown = 'ActiveState=active\\nUnitFileState=enabled\\nStatusText=Mounted at x\\n'
     await installSystemctl(`case $2 in show) printf '${shown}' ;; esac`)
-    const enabled = await bagfs('service', 'enable', 'work:drive')
+    const enabled = await bagfs('service', 'enable', 'work', 'drive')
     expect(enabled.stderr).toContain('loginctl enable-linger')
     expect(enabled.exitCode).toBe(0)
     expect(await asked()).toEqual(['--user daemon-reload', `--user enable --now ${name()}`])
@@ -146,7 +146,7 @@ describe('bagfs service', () => {
     const told = await bagfs('service', 'status')
     expect(told.stdout).toBe(`${home}/drive (work): active, enabled. Mounted at x\n`)
     expect(told.exitCode).toBe(0)
-    const json = await bagfs('service', 'status', 'drive', '--json')
+    const json = await bagfs('service', 'status', 'work', '--json')
     expect(JSON.parse(json.stdout)).toEqual([
       {
         profile: 'work',
@@ -156,7 +156,13 @@ describe('bagfs service', () => {
         says: 'Mounted at x',
       },
     ])
-    expect(await bagfs('service', 'disable', 'drive')).toMatchObject({ exitCode: 0 })
+    const inUse = await bagfs('logout', 'work')
+    expect(inUse.stderr).toContain(
+      `Profile work is in use. systemd mounts it at ${home}/drive (bagfs service disable ${home}/drive).`,
+    )
+    expect(inUse.exitCode).toBe(7)
+    expect((await bagfs('service', 'enable', './work', 'drive')).exitCode).toBe(2)
+    expect(await bagfs('service', 'disable', 'work')).toMatchObject({ exitCode: 0 })
     expect((await asked()).slice(-2)).toEqual([
       `--user disable --now ${name()}`,
       '--user daemon-reload',
@@ -165,6 +171,17 @@ describe('bagfs service', () => {
     const nothing = await bagfs('service', 'disable', 'drive')
     expect(nothing.stderr).toContain('No drive at drive comes back by itself.')
     expect(nothing.exitCode).toBe(2)
+  })
+
+  test('goes out of the menu of the desktop with its profile', async () => {
+    await login()
+    expect(await bagfs('desktop', 'install', 'work:drive')).toMatchObject({ exitCode: 0 })
+    const entries = join(home, '.local/share/applications')
+    expect(await readdir(entries)).toEqual(['bagfs-work.desktop'])
+    const { stderr, exitCode } = await bagfs('logout', 'work')
+    expect(stderr).toContain('Its entry is out of the menu of the desktop.')
+    expect(exitCode).toBe(0)
+    expect(await readdir(entries)).toEqual([])
   })
 
   test.runIf(canMount())('ends with 1 where a drive is not mounted', async () => {

@@ -261,6 +261,35 @@ describe('a body without a length that ends before the listed one', () => {
   })
 })
 
+describe('a body that ends with its connection, before the listed end', () => {
+  it.each([true, false])('is never whole, and nothing of it stays (ranges: %s)', async (ranges) => {
+    const { cache, service, facts, dir } = await setUp({ ranges })
+    const content = noiseOf(SIZE)
+    service.contents.set(A, content)
+    const cut = { content: content.subarray(0, 100_000), end: false } as const
+    service.faults.push(...failures(cut, 4))
+    const reader = cache.open(A)
+    await expect(readAll(reader)).rejects.toMatchObject({ code: 'unavailable' })
+    reader.close()
+    service.faults.splice(0, 9, ...failures(cut, 4))
+    const target = join(dir, 'copy')
+    await expect(cache.copyTo(A, target)).rejects.toMatchObject({ code: 'unavailable' })
+    expect(facts.get(A)).toBeUndefined()
+    service.faults.splice(0)
+    expect(await cache.copyTo(A, target)).toBe(SIZE)
+    expect((await readFile(target)).equals(content)).toBe(true)
+  })
+
+  it('is whole when it ends there twice, and the listing tells of nothing longer', async () => {
+    const { cache, service } = await setUp()
+    const content = noiseOf(SIZE)
+    service.contents.set(A, content)
+    service.listed.set(A, [SIZE - 1])
+    service.faults.push(...failures({ end: false }, 2))
+    expect((await readAll(cache.open(A))).equals(content)).toBe(true)
+  })
+})
+
 describe('what takes the place of content that has not the listed size', () => {
   const content = noiseOf(SIZE)
   const wrongAt = (position: number): Buffer => {

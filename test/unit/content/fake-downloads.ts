@@ -41,6 +41,8 @@ export interface Fault {
   readonly fileName?: string | null
   /** Tells no length. */
   readonly length?: false
+  /** Tells no length, and ends with its connection. */
+  readonly end?: false
 }
 
 export interface SourceOptions {
@@ -134,11 +136,13 @@ export class FakeDownloads implements Pick<StorageService, 'download'> {
       objectMode: false,
     })
     request.body = body
-    const tellsLength = this.#options.length !== false && fault.length !== false
+    const tellsEnd = fault.end !== false
+    const tellsLength = tellsEnd && this.#options.length !== false && fault.length !== false
     return {
       start,
       totalLength: fault.totalLength ?? (tellsLength ? content.length : undefined),
       isDecoded: false,
+      isEndTold: tellsEnd,
       acceptsRanges: start > 0 || this.#options.announcesRanges === true,
       contentType: fault.contentType ?? 'application/octet-stream',
       fileName: fault.fileName === null ? undefined : `${bagId}.bin`,

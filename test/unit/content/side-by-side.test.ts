@@ -4,6 +4,7 @@ import { deferred } from '../../../src/domain/deferred.ts'
 import { eventually } from '../../support/eventually.ts'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, setUp, type Setup } from './fake-downloads.ts'
+import { turns } from '../../support/turns.ts'
 
 afterEach(cleanUp)
 
@@ -33,8 +34,8 @@ function over(setup: Setup, msOf: (bodies: number) => number): () => number {
 const perConnection = (bodies: number): number => CHUNK_MS / bodies
 
 /** All that needs no byte of the service is done. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+function settled(): Promise<void> {
+  return turns(20)
 }
 
 async function given(options: Parameters<typeof setUp>[0] = {}): Promise<Setup> {

@@ -30,7 +30,7 @@ async function start({ isStored }: { readonly isStored: boolean }) {
     await set(machine, path, LONG_AGO)
   }
   if (isStored) await machine.drain()
-  await machine.drive.refresh()
+  await machine.drive.commands.refresh()
   return { account, machine }
 }
 

@@ -58,7 +58,7 @@ describe('mode, times and owner', () => {
       await machine.drop()
       machine = await account.open()
       expect(await attributes(machine, path)).toMatchObject(kept)
-      await machine.drive.sync()
+      await machine.drive.commands.sync()
       await machine.drain()
       expect(await attributes(machine, path)).toMatchObject(kept)
       await machine.drop()
@@ -71,7 +71,7 @@ describe('mode, times and owner', () => {
     const account = await AccountInProcess.start()
     const machine = await account.open()
     await fill(machine)
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     await machine.drain()
     for (const { path } of PLACES) {
       let { atimeMs, ctimeMs } = await attributes(machine, path)
@@ -98,7 +98,7 @@ describe('mode, times and owner', () => {
       expect(await attributes(machine, to)).toMatchObject(SET)
     }
     await move('file', 'renamed')
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     await machine.drain()
     await move('renamed', 'again')
     await move('again', 'folder/moved')
@@ -113,7 +113,7 @@ describe('mode, times and owner', () => {
     await fill(machine)
     for (const path of ['file', 'folder/file']) {
       await set(machine, path, SET)
-      await machine.drive.sync()
+      await machine.drive.commands.sync()
       await machine.drain()
       await machine.write(path, 'other content')
       const { mtimeMs, ctimeMs, ...told } = await attributes(machine, path)
@@ -128,7 +128,7 @@ describe('mode, times and owner', () => {
     const machine = await account.open()
     await fill(machine)
     await set(machine, 'folder/file', SET)
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     await machine.drain()
     const { uid, gid } = SET
     const told = await set(machine, 'folder/file', { mode, uid, gid, atimeMs: 17 })
@@ -145,7 +145,7 @@ describe('a directory in a folder', () => {
     const count = async (path: string) => (await attributes(machine, path)).links
     await machine.drive.makeDirectory(await machine.node('folder/directory'), 'inner', 0o755)
     expect([await count('folder'), await count('folder/directory')]).toEqual([3, 3])
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     await machine.drain()
     await machine.drop()
     machine = await account.open()

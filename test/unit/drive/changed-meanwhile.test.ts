@@ -103,7 +103,7 @@ it('a folder that is filled while another is renamed over it stays', async () =>
   await b.tree()
   atStep.rootRoom(() => b.write('F/kept', 'kept'))
   await expect(carryOut(b, { from: 'G', to: 'F' })).rejects.toMatchObject({ code: 'not-empty' })
-  await b.drive.sync()
+  await b.drive.commands.sync()
   expect(await b.tree()).toMatchObject({ 'F/kept': 'kept', 'G/g': 'g' })
 })
 
@@ -122,20 +122,20 @@ describe('what another machine stored while a change waits is not lost', () => {
     await b.tree()
     atStep[step](async () => {
       await elsewhere(a)
-      await a.drive.sync()
+      await a.drive.commands.sync()
       await b.listing.refreshNow()
       // Another program looks, and the names may mean what was stored.
       await b.tree()
     })
     const refusal = expect.stringMatching(/^(stale|is-a-directory)$/) as unknown
     await expect(carryOut(b, change)).rejects.toMatchObject({ code: refusal })
-    await b.drive.sync()
+    await b.drive.commands.sync()
     await a.listing.refreshNow()
     expect(await b.tree()).toMatchObject(kept)
     expect(await a.tree()).toMatchObject(kept)
     // The kernel looks at the names again, and so does this.
     await carryOut(b, change).catch(() => undefined)
-    await b.drive.sync()
+    await b.drive.commands.sync()
     await a.listing.refreshNow()
     expect(Object.values(await a.tree())).toEqual(expect.arrayContaining(Object.values(kept)))
   })
@@ -150,7 +150,7 @@ async function store(a: DriveInProcess, files: Case['before']): Promise<void> {
     }
     if (content !== null) await a.write(path, content)
   }
-  await a.drive.sync()
+  await a.drive.commands.sync()
 }
 
 async function putFolder(a: DriveInProcess): Promise<void> {

@@ -2,11 +2,12 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { explanation, type WireExplanation } from '../../../src/control/protocol.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
 import { describeExplanation, remediesFor } from '../../../src/mount/explain-words.ts'
+import { TUNING } from '../../../src/mount/build-drive.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 
 const POST = { method: 'POST', path: /upload/ }
-const NOW = { mountpoint: '/m', nowMs: Date.now(), cacheBytes: 1e8 }
+const NOW = { mountpoint: '/m', called: '/m', nowMs: Date.now(), cacheBytes: 1e8 }
 
 let account: AccountInProcess
 let user: DriveInProcess
@@ -17,7 +18,7 @@ beforeEach(async () => {
 
 /** As a command gets it over the socket: nothing that the drive tells is lost on the way. */
 async function told(path: string): Promise<WireExplanation> {
-  const explained = await user.drive.explain(path.split('/').filter((name) => name !== ''))
+  const explained = await user.drive.commands.explain(path.split('/').filter((name) => name !== ''))
   const wire = explanation.parse(JSON.parse(JSON.stringify(explained)))
   expect(wire).toEqual(explained)
   return wire
@@ -115,7 +116,7 @@ describe('a file that is not stored', () => {
   })
 
   it('waits in the outbox for the next try, and sync is what to do', async () => {
-    const rarely = { concurrency: 8, retryBaseMs: 1e9, retryMaxMs: 1e9 }
+    const rarely = { ...TUNING.uploads, retryBaseMs: 1e9, retryMaxMs: 1e9 }
     user = await account.open({ tuning: { uploads: rarely } }, 'other')
     account.service.proxy.add({ match: POST, fault: { answer: { status: 500 } } })
     await user.write("it's a.txt", 'content')
@@ -140,9 +141,9 @@ describe('a file that is not stored', () => {
     expect(await words('a.txt')).toMatch(/Waits: {4}for you: .*not this/)
     const id = (await told('a.txt')).changes[0]?.id ?? ''
     expect(await commands('a.txt')).toEqual([
-      `bagfs outbox retry ${id}`,
-      `bagfs outbox save ${id} --to DIR`,
-      `bagfs outbox discard ${id}`,
+      `bagfs outbox retry /m ${id}`,
+      `bagfs outbox save /m ${id} --to DIR`,
+      `bagfs outbox discard /m ${id}`,
     ])
   })
 
@@ -171,6 +172,13 @@ describe('a file that is not stored', () => {
     const made = { mode: 0o600, uid: 0, gid: 0 }
     await user.drive.makeNode(ROOT, 'fifo', made, { kind: 'fifo', device: 0 })
     expect(await words('fifo')).toContain('the service cannot have it')
+    await user.makeDirectory('folder')
+    const folder = await user.node('folder')
+    await user.drive.makeNode(folder, 'fifo', made, { kind: 'fifo', device: 0 })
+    const inFolder = await words('folder/fifo')
+    expect(inFolder).toContain('it stays on this machine')
+    expect(inFolder).toContain('it is in the folder folder\n')
+    expect(inFolder).not.toContain('stored with it')
   })
 
   it('waits for an earlier change of its name, or is a delete that waits', async () => {
@@ -243,7 +251,7 @@ describe('a name', () => {
     await uploadElsewhere('a.txt', 'theirs')
     await user.drive.flush(handle)
     await user.drive.release(handle)
-    const [conflict] = user.drive.conflicts.list()
+    const [conflict] = user.drive.commands.conflicts.list()
     const other = conflict?.other ?? ''
     expect(await words('a.txt')).toContain(
       `Conflict: a.txt was changed on another machine; that version is ${other}`,
@@ -265,7 +273,7 @@ describe('a folder', () => {
     expect(await words('f/x')).toContain('it is in the folder f, and stored with it')
     expect(await words('f')).toContain('Waits:    for the folder to rest')
     expect(await commands('f/x')).toEqual(['bagfs sync /m/f/x'])
-    await user.drive.sync()
+    await user.drive.commands.sync()
     expect(await told('f/x')).toMatchObject({ state: 'stored', changes: [] })
     expect((await told('f/x')).places).toContain('service')
   })
@@ -275,7 +283,7 @@ describe('a folder', () => {
     await user.makeDirectory('f/d')
     await user.write('f/d/x', 'content')
     await user.drive.makeSymlink(await user.node('f'), 'link', 'd')
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await user.drop()
     user = await account.open({}, 'other')
     expect(await told('f/d/x')).toMatchObject({ what: 'file', state: 'stored', bytes: 7 })
@@ -294,7 +302,7 @@ describe('a folder', () => {
 
   it('tells what it had to be stored without', async () => {
     await user.makeDirectory('f')
-    user.drive.leftOut.note([{ folder: 'f', path: 'gone' }])
+    user.drive.commands.leftOut.note([{ folder: 'f', path: 'gone' }])
     const left = 'Missing:  f/gone is left out: another machine removed the version of f'
     expect(await words('f')).toContain(left)
     expect(await words('f/gone')).toContain(left)
@@ -303,7 +311,7 @@ describe('a folder', () => {
   it('is told of in the place of what is in it while it cannot be read', async () => {
     await user.makeDirectory('f')
     await user.write('f/x', 'content')
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await user.drop()
     user = await account.open({}, 'other')
     account.service.proxy.add({ match: { path: /download/ }, fault: { answer: { status: 404 } } })
@@ -320,12 +328,23 @@ describe('a folder', () => {
     await user.remove('folder')
     await user.drain()
     account.service.proxy.add({ match: POST, fault: { answer: { status: 500 } } })
-    const [item] = user.drive.trash.items()
+    const [item] = user.drive.commands.trash.items()
     if (item === undefined) throw new Error('The trash is empty.')
-    await user.drive.trash.restore(item.bagId)
+    await user.drive.commands.trash.restore(item.bagId)
     await user.write('folder/b', 'new')
     expect(await told('folder')).toMatchObject({ places: ['outbox'] })
     expect(await words('folder')).not.toContain('the version of before')
+  })
+})
+
+describe('the commands that mend it', () => {
+  it('name the drive as the person did, with quotes where a shell needs them', async () => {
+    await uploadElsewhere('it is.txt', 'content')
+    const explained = await told('it is.txt')
+    const asNamed = (called: string, mountpoint = '/m'): readonly string[] =>
+      remediesFor(explained, { ...NOW, called, mountpoint }).map(({ command }) => command)
+    expect(asNamed('work:')).toEqual(["bagfs warmup 'work:it is.txt'"])
+    expect(asNamed('/my drive', '/my drive')).toEqual(["bagfs warmup '/my drive/it is.txt'"])
   })
 })
 
@@ -339,7 +358,7 @@ describe('what is not there', () => {
     expect(explained).toMatchObject({ what: 'missing', inTrash: [{ name: 'a.txt' }] })
     const id = explained.inTrash[0]?.bagId.slice(0, 8) ?? ''
     expect(await words('a.txt')).toMatch(/What: {5}deleted \d+ s ago, and kept in the trash/)
-    expect(await commands('a.txt')).toEqual([`bagfs trash restore ${id}`])
+    expect(await commands('a.txt')).toEqual([`bagfs trash restore /m ${id}`])
   })
 
   it.each(['nothing', 'f/nothing', '.bagfs/nothing', '.bags/short', '.bagfs/trash/x'])(
@@ -378,8 +397,8 @@ describe('what is pinned', () => {
     const bagId = await uploadElsewhere('a', 'content')
     await user.makeDirectory('folder')
     await user.write('folder/x', 'content')
-    await user.drive.pin(['a'])
-    await user.drive.pin(['folder', 'x'])
+    await user.drive.commands.pin(['a'])
+    await user.drive.commands.pin(['folder', 'x'])
     await expect.poll(() => words('a')).toContain('Pinned:   kept on this machine; all here')
     expect(await words('folder/x')).toContain('Pinned:   with the folder folder: kept on')
     expect(await commands('a')).toEqual([])

@@ -17,7 +17,7 @@ async function begin(): Promise<{ account: AccountInProcess; machine: DriveInPro
 }
 
 async function store(machine: DriveInProcess): Promise<void> {
-  await machine.drive.sync()
+  await machine.drive.commands.sync()
   await machine.drain()
 }
 

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { deferred } from '../../../src/domain/deferred.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 import type { Fault } from '../../support/fault-proxy.ts'
@@ -44,7 +45,7 @@ beforeEach(async () => {
 async function nothingWaits(): Promise<void> {
   await expect
     .poll(() =>
-      drive.drive.sync().then(
+      drive.drive.commands.sync().then(
         () => true,
         () => false,
       ),
@@ -59,6 +60,52 @@ async function retryAll(): Promise<void> {
 }
 
 describe('a rename in mode through', () => {
+  it('that fails leaves what another machine stores meanwhile, and what a program writes', async () => {
+    const asked = deferred()
+    const mayAnswer = deferred()
+    const before = (): Promise<void> => {
+      asked.resolve()
+      return mayAnswer.promise
+    }
+    const fault = { before, answer: { status: 500, body: '{"detail":"Broken."}' } }
+    account.service.proxy.add({ match: UPLOAD, times: 1, fault })
+    const how = { writable: true, truncate: false }
+    const handle = await drive.drive.open(await drive.node('source'), how)
+    const renamed = drive.rename('source', 'moved')
+    await asked.promise
+    await drive.drive.write(handle, Buffer.from('of here'), 0)
+    await account.service.upload('source', 'of another')
+    await drive.listing.refreshNow()
+    mayAnswer.resolve()
+    await expect(renamed).rejects.toThrow()
+    await drive.drive.flush(handle)
+    await drive.drive.release(handle)
+    await nothingWaits()
+    const ids = (await account.service.list()).map(({ bag_id: id }) => id)
+    const contents = await Promise.all(ids.map((id) => account.service.content(id)))
+    expect(contents.map(String)).toEqual(expect.arrayContaining(['of here', 'of another', 'taken']))
+  })
+
+  it.each(casesOf(REFUSALS).filter(({ to }) => to === 'taken'))(
+    'that fails leaves what moved into a folder before it gone: $how',
+    async ({ fault }) => {
+      await drive.makeDirectory('F')
+      await drive.write('F/kept', 'kept')
+      await nothingWaits()
+      account.service.proxy.add({ match: UPLOAD, fault })
+      await drive.rename('taken', 'F/taken')
+      await expect(drive.rename('source', 'taken')).rejects.toThrow()
+      const after = { source: 'source', 'F/kept': 'kept', 'F/taken': 'taken' }
+      expect(await drive.tree()).toEqual(after)
+      account.service.proxy.clear()
+      await retryAll()
+      await nothingWaits()
+      expect(await drive.tree()).toEqual(after)
+      const names = (await account.service.list()).map(({ filename }) => filename)
+      expect(names.sort()).toEqual(['F', 'source'])
+    },
+  )
+
   it.each(casesOf(REFUSALS))(
     'that fails has changed nothing, and changes nothing later: to $to, $how',
     async ({ to, fault }) => {

@@ -61,6 +61,25 @@ describe('handles of open files', () => {
     expect(closed).toEqual(['last', 'next', 'old'])
   })
 
+  it('wait with changes and with another move until a move has ended', async () => {
+    const ids = [handles.add(await openFile('one')), handles.add(await openFile('other'))]
+    const first = gate()
+    const order: string[] = []
+    const moves = [
+      handles.during(ids.slice(0, 1), async () => {
+        await first.opened
+        order.push('first')
+      }),
+      handles.during(ids, () => Promise.resolve(order.push('second'))),
+    ]
+    const change = ids.map((id) => handles.change(id, () => order.push('change')))
+    first.open()
+    await Promise.all([...moves, ...change])
+    expect(order[0]).toBe('change')
+    expect(order.indexOf('first')).toBeLessThan(order.indexOf('second'))
+    expect(ids.some((id) => handles.isMoving(id))).toBe(false)
+  })
+
   it('wait with changes while their file moves, and make them at the new place', async () => {
     const [old, next, other] = await Promise.all(['old', 'next', 'other'].map(openFile))
     if (old === undefined || next === undefined || other === undefined) throw new Error('Three.')

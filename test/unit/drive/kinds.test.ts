@@ -182,7 +182,7 @@ describe("a folder's zip that is listed as NAME.zip", () => {
     const { handle } = await user.drive.create(parent, name, 0o644)
     await user.drive.write(handle, Buffer.from('f'), 0)
     await user.drive.release(handle)
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await user.drain()
     await user.drop()
     // As an earlier version leaves it.

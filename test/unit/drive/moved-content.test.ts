@@ -78,7 +78,7 @@ class Mover {
     else if (step.do === 'add') await tried(this.#drive.write(`${step.folder}/other`, step.folder))
     else if (step.do === 'remove') await tried(this.#drive.remove(`${step.folder}/other`))
     else if (step.do === 'uploads') this.#uploads(UPLOADS[step.how])
-    else if (step.do === 'sync') await tried(this.#drive.drive.sync())
+    else if (step.do === 'sync') await tried(this.#drive.drive.commands.sync())
     else await this.#kill()
   }
 
@@ -125,7 +125,7 @@ class Mover {
     for (const { id, failure } of this.#drive.outbox.intents()) {
       if (failure !== undefined) await this.#drive.drive.uploader.retry(id)
     }
-    await expect.poll(() => this.#drive.drive.sync().then(() => true, String)).toBe(true)
+    await expect.poll(() => this.#drive.drive.commands.sync().then(() => true, String)).toBe(true)
     expect(await this.stored()).toEqual([this.#place.replace(/\/b$/, '')])
     expect(await this.#drive.read(this.#place)).toBe(PRECIOUS.toString())
     await this.#drive.drop()

@@ -13,7 +13,7 @@ it.each(CASES)(
     let machine = await account.open({ writeBack })
     await machine.makeDirectory('F')
     await machine.write('F/first', 'first')
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     const parent = where === 'the root' ? ROOT : await machine.node('F')
     const path = where === 'the root' ? 'name' : 'F/name'
     const { drive } = machine
@@ -24,7 +24,7 @@ it.each(CASES)(
     await drive.flush(handle)
     // What it was written beside is stored, and gone, when it gets its name.
     await machine.write('F/second', 'second')
-    await drive.sync()
+    await drive.commands.sync()
     await expect(
       drive.link(handle, parent, where === 'the root' ? 'F' : 'first'),
     ).rejects.toMatchObject({

@@ -16,8 +16,8 @@ beforeEach(async () => {
   user = await account.open()
 })
 
-const pin = (path: string): Promise<PinReport> => user.drive.pin(path.split('/'))
-const pins = (): readonly PinReport[] => user.drive.pins.report()
+const pin = (path: string): Promise<PinReport> => user.drive.commands.pin(path.split('/'))
+const pins = (): readonly PinReport[] => user.drive.commands.pins.report()
 const pinned = (): readonly string[] => pins().map(({ name, state }) => `${name}: ${state}`)
 
 async function until(...wanted: readonly string[]): Promise<void> {
@@ -54,32 +54,34 @@ describe('a pinned name', () => {
     expect(await user.read('a')).not.toBe('')
     expect(downloads()).toBe(before)
     await account.service.proxy.up()
-    expect(await user.drive.pins.unpin(['a'])).toBe('a')
+    expect(await user.drive.commands.pins.unpin(['a'])).toBe('a')
     for (const name of ['c', 'd', 'b']) await user.read(name)
-    expect((await user.drive.explain(['a'])).places).not.toContain('cache')
+    expect((await user.drive.commands.explain(['a'])).places).not.toContain('cache')
   })
 
   it('is a folder with all that is in it, also when something in it is named', async () => {
     await user.makeDirectory('folder')
     await user.write('folder/x', randomBytes(MB))
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await user.drop()
     user = await account.open({}, 'other')
     expect(await pin('folder/x')).toMatchObject({ name: 'folder' })
     await until('folder: here')
-    expect((await user.drive.explain(['folder', 'x'])).pin).toMatchObject({ name: 'folder' })
+    expect((await user.drive.commands.explain(['folder', 'x'])).pin).toMatchObject({
+      name: 'folder',
+    })
     await account.service.proxy.down()
     expect((await user.drive.getAttributes(await user.node('folder/x'))).size).toBe(MB)
-    await user.drive.pins.unpin(['folder', 'x'])
+    await user.drive.commands.pins.unpin(['folder', 'x'])
     expect(pinned()).toEqual([])
   })
 
   it.each([[''], ['nothing']])('cannot be %j', async (path) => {
     const names = path.split('/').filter(Boolean)
-    await expect(user.drive.pin(names)).rejects.toMatchObject({
+    await expect(user.drive.commands.pin(names)).rejects.toMatchObject({
       code: path === 'nothing' ? 'not-found' : 'usage',
     })
-    await expect(user.drive.pins.unpin(names)).rejects.toMatchObject({ code: 'not-found' })
+    await expect(user.drive.commands.pins.unpin(names)).rejects.toMatchObject({ code: 'not-found' })
     expect(pinned()).toEqual([])
   })
 
@@ -120,7 +122,7 @@ describe('a pinned name', () => {
     await pin('a')
     const { signal } = new AbortController()
     expect(
-      await user.drive.warmUp(['warm'], { onProgress: () => undefined, signal }),
+      await user.drive.commands.warmUp(['warm'], { onProgress: () => undefined, signal }),
     ).toMatchObject({ bags: 1 })
     expect(pinned()).toEqual(['a: coming'])
     account.service.proxy.clear()
@@ -162,7 +164,7 @@ describe('a version of a pinned name that another machine stores', () => {
     await account.service.delete(bag)
     await user.listing.refreshNow()
     await until('a: missing')
-    expect((await user.drive.explain(['a'])).what).toBe('missing')
+    expect((await user.drive.commands.explain(['a'])).what).toBe('missing')
     await eventually(async () => {
       await user.cache.clear()
       expect(user.cache.stats().bytes).toBe(0)
@@ -172,7 +174,7 @@ describe('a version of a pinned name that another machine stores', () => {
     await account.service.delete((await account.service.list())[0]?.bag_id ?? '')
     await user.listing.refreshNow()
     await until('a: missing')
-    expect(await user.drive.pins.unpin(['a'])).toBe('a')
+    expect(await user.drive.commands.pins.unpin(['a'])).toBe('a')
   })
 })
 
@@ -274,12 +276,12 @@ describe('pins that the cache has no room for', () => {
     await pin('c')
     await until('a: here', 'b: no-room', 'c: here')
     await expect(
-      user.drive.warmUp(['b'], {
+      user.drive.commands.warmUp(['b'], {
         onProgress: () => undefined,
         signal: new AbortController().signal,
       }),
     ).rejects.toMatchObject({ code: 'too-large' })
-    await user.drive.pins.unpin(['a'])
+    await user.drive.commands.pins.unpin(['a'])
     await until('b: here', 'c: here')
   })
 

@@ -113,7 +113,7 @@ describe('bags that new content takes the place of', () => {
       for (const { name, replace } of TARGETS) await tried(replace(drive, name))
       await tried(drive.write('folder/file', 'new'))
       await tried(drive.write('folder/more', 'more'))
-      await tried(drive.drive.sync())
+      await tried(drive.drive.commands.sync())
       for (const handle of held) await drive.drive.release(handle)
       await untilDeletesAreSent(drive)
       expect(new Map(await stored())).toEqual(before)
@@ -134,12 +134,12 @@ describe('bags that new content takes the place of', () => {
       await drive.makeDirectory('empty')
       await drive.makeDirectory('dir')
       await drive.write('dir/dir', 'dir')
-      await drive.drive.sync()
+      await drive.drive.commands.sync()
       const before = await stored()
       account.service.forgetEvents()
       account.service.proxy.add({ match: { method: 'POST' }, fault: { answer } })
       for (const [from, to] of MOVES) await tried(drive.rename(from, to))
-      await tried(drive.drive.sync())
+      await tried(drive.drive.commands.sync())
       expect(await stored()).toEqual(before)
       expect(account.service.deletes()).toBe(0)
       account.service.proxy.clear()
@@ -154,7 +154,7 @@ describe('bags that new content takes the place of', () => {
       for (const { id, failure } of drive.outbox.intents()) {
         if (failure !== undefined) await drive.drive.uploader.retry(id)
       }
-      await expect.poll(() => drive.drive.sync().then(() => true, String)).toBe(true)
+      await expect.poll(() => drive.drive.commands.sync().then(() => true, String)).toBe(true)
       expect([...(await stored()).keys()].sort()).toEqual(['a-out', 'b', 'into'])
     },
   )
@@ -184,22 +184,22 @@ describe('bags that new content takes the place of', () => {
       await drive.makeDirectory('H')
       await drive.makeDirectory('K')
       await drive.rename('G/b', first)
-      await tried(drive.drive.sync())
+      await tried(drive.drive.commands.sync())
       await drive.rename(first, last)
       if (then === 'is removed') await drive.remove('H')
-      await tried(drive.drive.sync())
+      await tried(drive.drive.commands.sync())
       if (isKilled) {
         await drive.drop()
         drive = await account.open({ settings })
       }
-      await tried(drive.drive.sync())
+      await tried(drive.drive.commands.sync())
       expect(await stored()).toEqual(before)
       expect(account.service.deletes()).toBe(0)
       account.service.proxy.clear()
       for (const { id, failure } of drive.outbox.intents()) {
         if (failure !== undefined) await drive.drive.uploader.retry(id)
       }
-      await expect.poll(() => drive.drive.sync().then(() => true, String)).toBe(true)
+      await expect.poll(() => drive.drive.commands.sync().then(() => true, String)).toBe(true)
       expect([...(await stored()).keys()]).toEqual([last.replace(/\/b$/, '')])
       expect(await drive.read(last)).toBe('precious')
     },

@@ -19,10 +19,10 @@ async function restoredUnsent(writeBack: boolean, settings: { folderRestMs?: num
   await user.drain()
   await user.remove('folder')
   await user.drain()
-  const deleted = user.drive.trash.items().find(({ length }) => length > 200)
+  const deleted = user.drive.commands.trash.items().find(({ length }) => length > 200)
   if (deleted === undefined) throw new Error('No version of the folder has both.')
   account.service.proxy.add(BUSY)
-  const restoring = user.drive.trash.restore(deleted.bagId)
+  const restoring = user.drive.commands.trash.restore(deleted.bagId)
   if (writeBack) await restoring
   else await expect(restoring).rejects.toThrow('waits in the outbox')
   return { account, user, deleted }
@@ -79,15 +79,16 @@ describe.each([
 
   it('is in the trash again when it is removed, and no more once it is stored', async () => {
     const { account, user, deleted } = await begin()
-    const isKept = () => user.drive.trash.items().some(({ bagId }) => bagId === deleted.bagId)
+    const isKept = () =>
+      user.drive.commands.trash.items().some(({ bagId }) => bagId === deleted.bagId)
     expect(isKept()).toBe(false)
-    await expect(user.drive.trash.restore(deleted.bagId, { name: 'twice' })).rejects.toThrow(
-      'is on its way back',
-    )
+    await expect(
+      user.drive.commands.trash.restore(deleted.bagId, { name: 'twice' }),
+    ).rejects.toThrow('is on its way back')
     await removed(user)
     expect(isKept()).toBe(true)
     account.service.proxy.clear()
-    await user.drive.trash.restore(deleted.bagId)
+    await user.drive.commands.trash.restore(deleted.bagId)
     await user.drain()
     expect(await user.tree()).toEqual(BOTH)
     expect(isKept()).toBe(false)
@@ -153,10 +154,10 @@ describe('a folder that came back, and whose zip was damaged before it was store
       const [item] = listItems(user.outbox.intents())
       expect(item).toMatchObject({ name: 'folder', failure: { code: 'corrupt' } })
       // What is just being tried once more is not discarded.
-      const discard = () => user.drive.discard(item === undefined ? [] : [item.id])
+      const discard = () => user.drive.commands.discard(item === undefined ? [] : [item.id])
       await expect.poll(() => discard().catch(String)).toBeUndefined()
       expect(await user.tree()).toEqual({})
-      await user.drive.trash.restore(deleted.bagId)
+      await user.drive.commands.trash.restore(deleted.bagId)
       await user.drain()
       expect(await user.tree()).toEqual({ 'folder/one': 'first', 'folder/two': 'second' })
     },
@@ -176,7 +177,7 @@ describe('what is on its way back', () => {
       'discarded',
       async (user) => {
         const ids = listItems(user.outbox.intents()).map(({ id }) => id)
-        await expect.poll(() => user.drive.discard(ids).catch(String)).toBeUndefined()
+        await expect.poll(() => user.drive.commands.discard(ids).catch(String)).toBeUndefined()
       },
     ],
   ])('is in the trash again once it is %s, also when its time was over', async (_how, change) => {
@@ -186,9 +187,9 @@ describe('what is on its way back', () => {
     await change(user)
     account.service.proxy.clear()
     await user.drain()
-    const item = user.drive.trash.items().find(({ bagId }) => bagId === deleted.bagId)
+    const item = user.drive.commands.trash.items().find(({ bagId }) => bagId === deleted.bagId)
     expect(item?.deletedAtMs).toBeGreaterThan(deleted.deletedAtMs)
-    await user.drive.trash.restore(deleted.bagId, { name: 'again' })
+    await user.drive.commands.trash.restore(deleted.bagId, { name: 'again' })
     await user.drain()
     expect(await user.tree()).toMatchObject({ 'again/one': 'first', 'again/two': 'second' })
   })

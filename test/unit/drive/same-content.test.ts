@@ -75,14 +75,14 @@ it.each([
         wanted[name] = same
       }
     }
-    await drive.drive.sync()
+    await drive.drive.commands.sync()
     expect(await account.service.contents()).toEqual(wanted)
     for (const { change, ...names } of FILES) await change(drive, names)
     if (end === 'drop') {
       await drive.drop()
       drive = await account.open(options)
     }
-    await drive.drive.sync()
+    await drive.drive.commands.sync()
     expect(await drive.tree()).toEqual(wanted)
     await drive.drain()
     expect(await account.service.contents()).toEqual(wanted)

@@ -46,7 +46,7 @@ describe('a device, a fifo or a socket', () => {
   it('is of this machine, over a new start, and is never sent', async () => {
     const { account, machine } = await begin()
     const other = await account.open({}, 'other')
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     await machine.drain()
     await machine.drop()
     const again = await account.open()
@@ -63,7 +63,7 @@ describe('a device, a fifo or a socket', () => {
 
   it('is renamed, takes a name and loses it, and keeps its directory from going', async () => {
     const { account, machine } = await begin()
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     await machine.drain()
     await rename(machine, 'node', 'stored')
     await rename(machine, 'F/d/node', 'F/d/file')
@@ -73,7 +73,7 @@ describe('a device, a fifo or a socket', () => {
     expect(await code(machine.drive.removeDirectory(await machine.node('G'), 'e'))).toBe(
       'not-empty',
     )
-    await machine.drive.sync()
+    await machine.drive.commands.sync()
     await machine.drain()
     await machine.drop()
     const again = await account.open()
@@ -83,7 +83,7 @@ describe('a device, a fifo or a socket', () => {
     const { parent } = await again.parent('stored')
     await again.drive.unlink(parent, 'stored')
     await again.write('stored', 'a file again')
-    await again.drive.sync()
+    await again.drive.commands.sync()
     await again.drain()
     await again.drop()
     const last = await account.open()

@@ -39,7 +39,7 @@ it('sync tries once more what was being tried already, and failed', async () => 
   await drive.flush(handle)
   const posts = () => service.proxy.requests.filter(({ method }) => method === post.method)
   await expect.poll(posts).toHaveLength(1)
-  await drive.sync()
+  await drive.commands.sync()
   expect(await service.contents()).toEqual({ new: 'new' })
   await drive.release(handle)
 })
@@ -56,7 +56,7 @@ it('sync tells of no failure of a change that later ones took the place of', asy
   await user.drive.rename(ROOT, 'f', ROOT, 'f~')
   heal()
   await writeFile(ROOT, 'f', 'three')
-  await user.drive.sync()
+  await user.drive.commands.sync()
   expect(await service.contents()).toEqual({ f: 'three', 'f~': 'one' })
 })
 
@@ -72,7 +72,7 @@ async function writeFile(parent: NodeId, name: string, content: string): Promise
 async function replaceStored(): Promise<void> {
   const { drive } = user
   await writeFile(ROOT, 'a', 'old')
-  await drive.sync()
+  await drive.commands.sync()
   const handle = await user.open('a', true)
   await drive.write(handle, Buffer.from('new'), 0)
   await drive.flush(handle)
@@ -85,7 +85,7 @@ async function emptyStoredFolder(): Promise<void> {
   await drive.makeDirectory(ROOT, 'f', 0o755)
   const { node } = await drive.lookup(ROOT, 'f')
   await writeFile(node, 'x', 'content')
-  await drive.sync()
+  await drive.commands.sync()
   await drive.unlink(node, 'x')
 }
 
@@ -95,14 +95,14 @@ const REFUSED = { answer: { status: 422, body: '{"detail":"by the test"}' } }
 it('sync waits until the bag of an emptied folder is deleted', async () => {
   service.proxy.add({ match: DELETE, fault: { latencyMs: 500 } })
   await emptyStoredFolder()
-  await user.drive.sync()
+  await user.drive.commands.sync()
   expect(await service.list()).toEqual([])
 })
 
 it('sync waits until what was replaced is deleted', async () => {
   service.proxy.add({ match: DELETE, fault: { latencyMs: 500 } })
   await replaceStored()
-  await user.drive.sync('a')
+  await user.drive.commands.sync('a')
   expect(await service.contents()).toEqual({ a: 'new' })
 })
 
@@ -112,11 +112,11 @@ it.each([
 ])('sync rejects while the service does not delete %s', async (_, change, name, contents) => {
   const heal = service.proxy.add({ match: DELETE, fault: REFUSED })
   await change()
-  await expect(user.drive.sync()).rejects.toThrow('by the test')
-  await expect(user.drive.sync(name)).rejects.toThrow('by the test')
-  await user.drive.sync('other')
+  await expect(user.drive.commands.sync()).rejects.toThrow('by the test')
+  await expect(user.drive.commands.sync(name)).rejects.toThrow('by the test')
+  await user.drive.commands.sync('other')
   heal()
-  await user.drive.sync(name)
+  await user.drive.commands.sync(name)
   expect(await service.contents()).toEqual(contents)
 })
 
@@ -137,23 +137,23 @@ describe('what a program is writing', () => {
     const { drive } = user
     await drive.makeDirectory(ROOT, 'f', 0o755)
     await writeAt(path, 'old')
-    expect(await drive.sync()).toEqual([])
+    expect(await drive.commands.sync()).toEqual([])
     const { length } = service.uploads()
     await user.listing.refreshNow()
     const handle = await user.open(path, true)
-    expect(await drive.sync()).toEqual([path])
+    expect(await drive.commands.sync()).toEqual([path])
     await drive.write(handle, Buffer.from('half'), 0)
     // In the root, the bridge leaves the flush to the last descriptor.
     if (path !== 'a') await drive.flush(handle)
-    expect(await drive.sync()).toEqual([path])
-    expect(await drive.sync(path.split('/')[0])).toEqual([path])
-    expect(await drive.sync('other')).toEqual([])
+    expect(await drive.commands.sync()).toEqual([path])
+    expect(await drive.commands.sync(path.split('/')[0])).toEqual([path])
+    expect(await drive.commands.sync('other')).toEqual([])
     expect(await stored(path)).toBe('old')
     expect(service.uploads()).toHaveLength(length)
     await drive.write(handle, Buffer.from(' and whole'), 4)
     await drive.flush(handle)
     await drive.release(handle)
-    expect(await drive.sync()).toEqual([])
+    expect(await drive.commands.sync()).toEqual([])
     expect(await stored(path)).toBe('half and whole')
   })
 
@@ -164,7 +164,7 @@ describe('what a program is writing', () => {
     const { handle } = await drive.create(node, 'x', 0o644)
     await drive.write(handle, Buffer.from('closed'), 0)
     await drive.flush(handle)
-    const synced = drive.sync()
+    const synced = drive.commands.sync()
     const released = setTimeout(300).then(() => drive.release(handle))
     expect(await synced).toEqual([])
     await released
@@ -176,16 +176,16 @@ it('sync deletes the old version of a folder when what moved out of it stays on 
   await user.makeDirectory('f')
   await writeAt('f/x', 'moved')
   await writeAt('f/z', 'stays')
-  await user.drive.sync()
+  await user.drive.commands.sync()
   await user.rename('f/x', '.DS_Store')
-  await user.drive.sync()
+  await user.drive.commands.sync()
   expect((await service.list()).map(({ filename }) => filename)).toEqual(['f'])
 })
 
 it('sync rejects while what was moved away is not stored at its new place, and the old content stays', async () => {
   const heal = service.proxy.add({ match: DELETE, fault: REFUSED })
   await replaceStored()
-  await expect(user.drive.sync()).rejects.toThrow('by the test')
+  await expect(user.drive.commands.sync()).rejects.toThrow('by the test')
   const put = user.outbox.named('a').find(({ failure }) => failure !== undefined)
   if (put === undefined) throw new Error('There is no change of a.')
   const content = { from: 'folder' } as const
@@ -199,10 +199,10 @@ it('sync rejects while what was moved away is not stored at its new place, and t
     durable: false,
   })
   heal()
-  await expect(user.drive.sync()).rejects.toThrow('moved away from a')
+  await expect(user.drive.commands.sync()).rejects.toThrow('moved away from a')
   expect(await service.list()).toHaveLength(2)
   await user.outbox.remove(elsewhere.id)
-  await user.drive.sync()
+  await user.drive.commands.sync()
   expect(await service.contents()).toEqual({ a: 'new' })
 })
 
@@ -212,12 +212,12 @@ it('sync sends what came into a folder after its zip was sent, while nothing tel
   const heals = [/download/, /files_list/].map((path) =>
     service.proxy.add({ match: { path }, fault: { answer: { status: 500 } } }),
   )
-  await expect(user.drive.sync()).rejects.toThrow()
+  await expect(user.drive.commands.sync()).rejects.toThrow()
   await user.remove('f/x')
   await writeAt('f/y', 'new')
   for (const heal of heals) heal()
   for (const { id } of user.outbox.named('f')) await user.drive.uploader.finished(id)
-  await user.drive.sync()
+  await user.drive.commands.sync()
   const target = join(dir, 'unpacked')
   await unpackFolder(service, 'f', target)
   expect(readdirSync(target)).toEqual(['y'])

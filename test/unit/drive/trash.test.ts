@@ -381,7 +381,26 @@ describe('the trash', () => {
       await user.drain()
     }
     await expect.poll(() => kept(user)).toEqual(['c deleted 40000', 'b deleted 40000'])
-    expect(user.drive.trash.report()).toMatchObject({ items: 2, givenUp: 1, notKept: 0 })
+    expect(user.drive.commands.trash.report()).toMatchObject({ items: 2, givenUp: 1, notKept: 0 })
+  })
+
+  it.each([
+    ['0 fetches none', { fetchDeletedBytes: 0 }, []],
+    ['no larger content is fetched', { fetchDeletedBytes: 6 }, ['empty deleted 0']],
+    ['content of the size is', { fetchDeletedBytes: 7 }, ['file deleted 7', 'empty deleted 0']],
+  ])('has what was never read here up to a size: %s', async (_what, settings, expected) => {
+    const account = await AccountInProcess.start()
+    for (const [name, content] of [
+      ['empty', ''],
+      ['file', 'content'],
+    ] as const) {
+      await account.service.upload(`${name}.txt`, content)
+    }
+    const user = await account.open({ writeBack: false, settings })
+    await user.drive.unlink(ROOT, 'empty.txt')
+    await user.drive.unlink(ROOT, 'file.txt')
+    expect(kept(user)).toEqual(expected.map((each) => each.replace(' ', '.txt ')))
+    expect(await account.service.contents()).toEqual({})
   })
 
   it('keeps nobody from deleting what cannot be fetched, and tells of it', async () => {
@@ -398,7 +417,16 @@ describe('the trash', () => {
     await user.drive.unlink(ROOT, 'large')
     expect(await service.contents()).toEqual({})
     expect(kept(user)).toEqual([])
-    expect(user.drive.trash.report()).toMatchObject({ items: 0, notKept: 2 })
+    expect(user.drive.commands.trash.report()).toMatchObject({ items: 0, notKept: 2 })
     expect(service.events.filter(({ path }) => path.includes('download'))).toEqual([])
+  })
+
+  it('has large content that was never read here where the drive is told so', async () => {
+    const account = await AccountInProcess.start()
+    await account.service.upload('large.bin', Buffer.alloc(17 * 1024 * 1024))
+    const settings = { fetchDeletedBytes: 32 * 1024 * 1024 }
+    const user = await account.open({ writeBack: false, settings })
+    await user.drive.unlink(ROOT, 'large.bin')
+    expect(kept(user)).toEqual([`large.bin deleted ${17 * 1024 * 1024}`])
   })
 })

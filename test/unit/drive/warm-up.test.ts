@@ -23,11 +23,11 @@ async function warmUp(path: string, stop = new AbortController()): Promise<Warme
   const onProgress = (each: WarmUpProgress): void => {
     progress.push(each)
   }
-  return user.drive.warmUp(names, { onProgress, signal: stop.signal })
+  return user.drive.commands.warmUp(names, { onProgress, signal: stop.signal })
 }
 
 async function placesOf(path: string): Promise<readonly string[]> {
-  return (await user.drive.explain([path])).places
+  return (await user.drive.commands.explain([path])).places
 }
 
 /** Of bytes that no zip and no probe makes smaller. */
@@ -67,7 +67,7 @@ describe('a warm-up', () => {
     await user.makeDirectory('folder')
     await user.write('folder/x', randomBytes(2 * MB))
     await user.write('folder/y', 'content')
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await user.drop()
     user = await account.open({}, 'other')
     expect(await warmUp('folder/y')).toMatchObject({ bags: 1, failed: [] })
@@ -133,9 +133,9 @@ describe('a refresh', () => {
     expect(await user.names()).toEqual([])
     await account.service.upload('new', 'content')
     expect(await user.names()).toEqual([])
-    expect(await user.drive.refresh()).toBe(1)
+    expect(await user.drive.commands.refresh()).toBe(1)
     expect(await user.drive.lookup(ROOT, 'new')).toMatchObject({ size: 7 })
     await account.service.proxy.down()
-    await expect(user.drive.refresh()).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(user.drive.commands.refresh()).rejects.toMatchObject({ code: 'unavailable' })
   })
 })

@@ -13,6 +13,7 @@ import { buildTree, indexListing } from '../../../src/namespace/tree.ts'
 import { bag, intentId, put, record, remove } from '../namespace/builders.ts'
 
 const LAG = 600_000
+const LAGS = { usualMs: 50, longestMs: LAG }
 const listing = (startedAtMs: number, ...bags: readonly BagId[]): KnownBags => ({
   startedAtMs,
   index: indexListing(bags.map((id) => record(id, 'a'))),
@@ -20,8 +21,12 @@ const listing = (startedAtMs: number, ...bags: readonly BagId[]): KnownBags => (
 const done = { phase: 'confirmed', confirmedAtMs: 100 } as const
 const finished = (number: number, bagId: BagId, rest: Partial<PutIntent> = {}): PutIntent =>
   put(number, 'a', { ...done, bagId, replacedAreDeleted: true, ...rest })
+/** They were in a listing when they were replaced or removed. */
+const listed = (...bags: readonly BagId[]): Pick<Intent, 'uploaded'> => ({
+  uploaded: bags.map((bagId) => ({ bagId, atMs: 1 })),
+})
 const expired = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
-  expireIntents(from, intents, LAG).map(({ id }) => id)
+  expireIntents(from, intents, LAGS).map(({ id }) => id)
 
 describe('a confirmed put', () => {
   const one = finished(1, bag(1), { replaces: [bag(2)] })
@@ -55,11 +60,11 @@ describe('a confirmed put', () => {
 })
 
 describe('a put whose bag is missing in a later listing', () => {
-  const one = finished(1, bag(1), { replaces: [bag(2)] })
+  const one = finished(1, bag(1), { replaces: [bag(2)], ...listed(bag(2)) })
   const missing = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
     findMissing(from, intents).map(({ bagId }) => bagId)
   const goes = (from: KnownBags, ...intents: readonly Intent[]): unknown =>
-    expireIntents(from, intents, LAG, { gone: new Set([bag(1)]) }).map(({ id }) => id)
+    expireIntents(from, intents, LAGS, { gone: new Set([bag(1)]) }).map(({ id }) => id)
 
   test('is asked for, and goes when it is gone', () => {
     expect(missing(listing(101), one)).toEqual([bag(1)])
@@ -79,11 +84,19 @@ describe('a put whose bag is missing in a later listing', () => {
 })
 
 test('a confirmed delete goes when a later listing lacks its bags, or after the lag', () => {
-  const one = remove(1, [bag(1), bag(2)], done)
+  const one = remove(1, [bag(1), bag(2)], { ...done, ...listed(bag(1), bag(2)) })
   expect(expired(listing(101, bag(9)), one)).toEqual([one.id])
   expect(expired(listing(101, bag(2)), one)).toEqual([])
   expect(expired(listing(100), one)).toEqual([])
   expect(expired(listing(100 + LAG, bag(1)), one)).toEqual([one.id])
+})
+
+test('what hides a bag that no listing had stays for the usual lag, or until what came after it is listed', () => {
+  const removed = remove(1, [bag(1), bag(2)], { ...done, ...listed(bag(2)) })
+  expect(expired(listing(149), removed)).toEqual([])
+  expect(expired(listing(150), removed)).toEqual([removed.id])
+  const replaced = finished(1, bag(2), { replaces: [bag(1)] })
+  expect(expired(listing(101, bag(2)), replaced)).toEqual([replaced.id])
 })
 
 test('what is not confirmed never goes', () => {
@@ -140,7 +153,7 @@ describe('intents that hold each other in check', () => {
 
   test('a put whose bag was deleted since goes with the delete, not after it', () => {
     const old = finished(1, bag(1))
-    const gone = remove(2, [bag(1)], { ...done, confirmedAtMs: 200 })
+    const gone = remove(2, [bag(1)], { ...done, confirmedAtMs: 200, ...listed(bag(1)) })
     expect(expired(listing(201), old, gone)).toEqual([old.id, gone.id])
     expect(expired(listing(201), { ...old, confirmedAtMs: 300 }, gone)).toEqual([])
   })
@@ -207,7 +220,7 @@ test('what a listing within the lag makes go changes no name of the tree', () =>
   fc.assert(
     fc.property(someIntents, fc.uniqueArray(fc.nat(5)), (intents, listed) => {
       const records = listed.map((number): BagRecord => record(bag(number), nameOf(number)))
-      const gone = expireIntents({ index: indexListing(records), startedAtMs: 2 }, intents, LAG)
+      const gone = expireIntents({ index: indexListing(records), startedAtMs: 2 }, intents, LAGS)
       went += gone.length
       const rest = intents.filter((intent) => !gone.includes(intent))
       const shown = (left: readonly Intent[]): unknown =>

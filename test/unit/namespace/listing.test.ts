@@ -105,12 +105,27 @@ async function openListing(kindOf?: (id: BagId) => 'folder' | undefined): Promis
   return listing
 }
 
+function namesIn(listing: Listing): readonly string[] {
+  return Array.from(buildTree(listing.current()?.index, []).entries(), ({ shown }) => shown)
+}
+
 /** A listing that has had one answer. */
 async function openAnswered(...records: readonly BagRecord[]): Promise<Listing> {
   const listing = await openListing()
   const first = listing.fresh()
   await request(0).answer(...records)
   await first
+  return listing
+}
+
+/** The first answer is kept, and the second one is not yet. */
+async function openChanged(): Promise<Listing> {
+  const listing = await openAnswered(a)
+  expect(await listing.keep()).toBe(true)
+  const changed = listing.refreshNow()
+  await settle()
+  await request(1).answer(b)
+  await changed
   return listing
 }
 
@@ -326,21 +341,39 @@ describe('changes', () => {
     expect(warnings).toEqual(['A listener of the listing failed.'])
   })
 
-  test('a kind that was learned changes the name once the index is made anew', async () => {
+  test('a kind that was learned changes the name once, and what changes no name is not told', async () => {
     const folders = new Set<BagId>()
     const listing = await openListing((id) => (folders.has(id) ? 'folder' : undefined))
     const first = listing.fresh()
-    await request(0).answer(record(bag(1), 'x.zip'))
+    await request(0).answer(record(bag(1), 'x.zip'), record(bag(2), 'y'))
     await first
-    const names = (): string[] =>
-      Array.from(buildTree(listing.current()?.index, []).entries(), ({ shown }) => shown)
-    folders.add(bag(1))
-    expect(names()).toEqual(['x.zip'])
+    folders.add(bag(1)).add(bag(2))
+    expect(namesIn(listing)).toEqual(['x.zip', 'y'])
     let told = 0
     listing.onChange(() => (told += 1))
-    listing.reindex(bag(1))
-    expect(names()).toEqual(['x'])
+    for (const id of [bag(1), bag(1), bag(2), bag(3)]) listing.reindex(id)
+    expect(namesIn(listing)).toEqual(['x', 'y'])
     expect(told).toBe(1)
+  })
+
+  test('a kind changes the name at whatever moment of a new listing it is learned', async () => {
+    const moments = Array.from({ length: 40 }, (_, at) => at)
+    const seen = new Set<string>()
+    for (const moment of moments) {
+      const folders = new Set<BagId>()
+      const listing = await openListing((id) => (folders.has(id) ? 'folder' : undefined))
+      const before = listing.current()
+      const fresh = listing.refreshNow()
+      await settle()
+      const answered = request(moment).answer(record(bag(1), `${moment}.zip`))
+      for (let turn = 0; turn < moment; turn += 1) await Promise.resolve()
+      seen.add(listing.current() === before ? 'before' : 'after')
+      folders.add(bag(1))
+      listing.reindex(bag(1))
+      await Promise.all([fresh, answered])
+      expect(namesIn(listing)).toEqual([`${moment}`])
+    }
+    expect([...seen]).toEqual(['before', 'after'])
   })
 })
 
@@ -361,16 +394,21 @@ describe('without network', () => {
     expect((await late).records).toEqual([a, odd])
   })
 
-  test('a changed listing is kept within seconds, for a kill that follows', async () => {
+  test('the first listing is kept at once, for a kill that follows', async () => {
     await openAnswered(a)
-    clock.move(3_000)
     await expect.poll(() => new ListingStore(dir).load()).toMatchObject({ records: [a] })
   })
 
+  test('a changed listing is kept within seconds', async () => {
+    await openChanged()
+    clock.move(3_000)
+    await expect.poll(() => new ListingStore(dir).load()).toMatchObject({ records: [b] })
+  })
+
   test('a changed listing is kept at once when somebody needs it', async () => {
-    const listing = await openAnswered(a)
+    const listing = await openChanged()
     expect(await listing.keep()).toBe(true)
-    expect(await new ListingStore(dir).load()).toMatchObject({ records: [a] })
+    expect(await new ListingStore(dir).load()).toMatchObject({ records: [b] })
   })
 
   test('one that comes while another is being kept is kept after it', async () => {
@@ -386,13 +424,13 @@ describe('without network', () => {
   })
 
   test('who needs a listing kept hears that it is not, and it is kept when it can be', async () => {
-    const listing = await openAnswered(a)
+    const listing = await openChanged()
     await rm(dir, { recursive: true })
     await writeFile(dir, 'in the way')
     expect(await listing.keep()).toBe(false)
     await rm(dir)
     expect(await listing.keep()).toBe(true)
-    expect(await new ListingStore(dir).load()).toMatchObject({ records: [a] })
+    expect(await new ListingStore(dir).load()).toMatchObject({ records: [b] })
   })
 
   test.each(['', '{"version":1', '{"version":9,"records":[]}', '[]'])(
@@ -404,7 +442,7 @@ describe('without network', () => {
   )
 
   test('a listing that cannot be kept is a warning', async () => {
-    const listing = await openAnswered(a)
+    const listing = await openChanged()
     await rm(dir, { recursive: true })
     await writeFile(dir, 'in the way')
     await listing.close()

@@ -26,6 +26,7 @@ const SETTINGS: UploaderSettings = {
   retryBaseMs: 20,
   retryMaxMs: 100,
   listingLagMs: 400,
+  deletingMs: 200,
   durable: false,
 }
 

@@ -78,6 +78,17 @@ describe('a connection that ends while nobody reads the answer', () => {
   })
 
   it.each([
+    ['its length', true, [ok(CLOSE, length(BUFFERED)), content]],
+    ['chunks', true, [ok(CLOSE, CHUNKED), '0\r\n\r\n']],
+    ['the connection alone', false, [ok(CLOSE), content]],
+  ])('tells whether the end may be a cut: it is told by %s', async (_kind, isEndTold, answer) => {
+    const server = await rawServer(answer)
+    const download = await serviceFor(server.url).download(bag)
+    expect(download.isEndTold).toBe(isEndTold)
+    download.body.destroy()
+  })
+
+  it.each([
     ['with its length', [ok(CLOSE, length(BUFFERED + 1)), content]],
     ['in chunks', [ok(CLOSE, CHUNKED), `${BUFFERED.toString(16)}\r\n`, content]],
     ['that was to stay', [ok(length(BUFFERED + 1)), content]],

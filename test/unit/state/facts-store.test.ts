@@ -34,6 +34,28 @@ test('facts add up, are known at once and after the next start', async () => {
   await again.close()
 })
 
+test('a length that turns out to be certain is so from then on, also for the next start', async () => {
+  const store = await openStore()
+  store.learn(bag, { length: 5, isCertain: false })
+  store.learn(bag, { length: 5, isCertain: true })
+  expect(store.get(bag)?.isCertain).toBe(true)
+  await store.close()
+  const again = await openStore()
+  expect(again.get(bag)).toEqual({ length: 5, isCertain: true })
+  await again.close()
+})
+
+test('a length that is not true after all is forgotten, also by the next start', async () => {
+  const store = await openStore()
+  store.learn(bag, { length: 5, mode: 0o600 })
+  store.learn(bag, { length: undefined })
+  expect(store.get(bag)?.length).toBeUndefined()
+  await store.close()
+  const again = await openStore()
+  expect(again.get(bag)).toEqual({ mode: 0o600 })
+  await again.close()
+})
+
 test('flush puts what was learned on disk while the store is open', async () => {
   const store = await openStore()
   store.learn(bag, { length: 7 })

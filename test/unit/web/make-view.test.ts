@@ -26,7 +26,11 @@ function viewAfter(...statuses: readonly (Partial<DriveStatus> | undefined)[]): 
     speeds.note(last === undefined ? [] : transfersOf(last), now)
   }
   const seen = last === undefined ? { outbox: [item({})] } : { status: last, outbox: last.outbox }
-  return makeView({ mountpoint: '/drive', trash: [], ...seen }, { history, speeds }, now)
+  return makeView(
+    { mountpoint: '/drive', mountAgain: 'bagfs mount /drive', trash: [], ...seen },
+    { history, speeds },
+    now,
+  )
 }
 
 describe('the page says how things are', () => {
@@ -44,7 +48,7 @@ describe('the page says how things are', () => {
   it('when the drive is away, with what it left', () => {
     const view = viewAfter({}, undefined)
     expect(view).toMatchObject({ presence: 'gone', headline: 'The drive is not mounted.' })
-    expect(view.advice).toContain('bagfs mount /drive. 1 change waits')
+    expect(view.advice).toContain('bagfs mount /drive (1 change waits')
     expect(view.outbox.rows).toMatchObject([{ name: 'a.txt', canDiscard: true }])
   })
 

@@ -39,6 +39,7 @@ async function serve(some: Partial<WatchedDrive> = {}): Promise<Served> {
   const asked: unknown[] = []
   const drive: WatchedDrive = {
     mountpoint: '/drive',
+    mountAgain: () => 'bagfs mount /drive',
     status: () => Promise.resolve({ ...EMPTY_STATUS, outbox: [change] }),
     outbox: () => Promise.resolve([change]),
     trash: () => Promise.resolve([deleted]),

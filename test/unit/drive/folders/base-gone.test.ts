@@ -48,7 +48,7 @@ function open(state: string, listingLagMs = SOON): Promise<DriveInProcess> {
 
 /** Whether the service has everything. */
 function sync({ drive }: DriveInProcess): Promise<boolean> {
-  return drive.sync().then(
+  return drive.commands.sync().then(
     () => true,
     () => false,
   )
@@ -104,7 +104,7 @@ function leftOut(path: string): string {
 }
 
 function told({ drive }: DriveInProcess): readonly string[] {
-  return drive.leftOut.list().map(describeLeftOut).sort()
+  return drive.commands.leftOut.list().map(describeLeftOut).sort()
 }
 
 describe('changes of a folder that another machine replaced meanwhile', () => {

@@ -10,7 +10,7 @@ const WAYS: Readonly<Record<string, (user: DriveInProcess) => Promise<void>>> = 
   },
   'to the root, with a sync in between': async (user) => {
     await user.rename('G/b', 'b')
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await user.rename('b', 'G/b')
   },
   'to another folder': async (user) => {
@@ -37,16 +37,16 @@ it.each(CASES)(
     const before = place === 'alone' ? [] : ['a']
     for (const name of before) await user.write(`G/${name}`, name)
     await user.write('G/b', 'precious')
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await go(user)
     if (isKilled) {
       await user.drop()
       user = await account.open({ writeBack })
     }
-    await user.drive.sync()
+    await user.drive.commands.sync()
     expect(await user.names('G')).toEqual([...before, 'b'])
     await user.write('G/new', 'new')
-    await user.drive.sync()
+    await user.drive.commands.sync()
     await user.drop()
     const next = await account.open({ writeBack }, 'next')
     expect(await next.tree()).toMatchObject({ 'G/b': 'precious', 'G/new': 'new' })

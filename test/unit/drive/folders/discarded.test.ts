@@ -11,7 +11,7 @@ const RESTS = { settings: { folderRestMs: 60_000 } }
 async function discard(user: DriveInProcess, ...names: readonly string[]): Promise<void> {
   const chosen = listItems(user.outbox.intents()).filter(({ name }) => names.includes(name))
   expect(chosen.length).toBeGreaterThan(0)
-  await user.drive.discard(chosen.map(({ id }) => id))
+  await user.drive.commands.discard(chosen.map(({ id }) => id))
 }
 
 /** A stored folder of two files. */
@@ -98,7 +98,7 @@ describe('changes of a folder that are discarded', () => {
       // As when the program opened it in the moment in which they were discarded.
       const ids = listItems(user.outbox.intents()).map(({ id }) => id)
       for (const id of ids) await user.outbox.remove(id)
-      user.drive.forgetChanges(ids)
+      user.drive.commands.forgetChanges(ids)
       const stale = { code: 'stale' }
       const writing = async () => user.drive.write(handle, Buffer.from('lost'), 0)
       await expect(writing()).rejects.toMatchObject(stale)

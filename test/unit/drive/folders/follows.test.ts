@@ -10,12 +10,12 @@ it.each([
   const a = await account.open({}, 'a')
   await a.drive.makeDirectory(ROOT, 'F', 0o755)
   await a.write('F/first', 'first')
-  await a.drive.sync()
+  await a.drive.commands.sync()
   const b = await account.open({}, 'b')
   const first = await b.node('F/first')
   const held = await b.drive.open(first, { writable, truncate: false })
   await a.write('F/second', 'second')
-  await a.drive.sync()
+  await a.drive.commands.sync()
   await b.listing.refreshNow()
   const before = { 'F/first': 'first' }
   const after = { ...before, 'F/second': 'second' }

@@ -22,18 +22,18 @@ it('a file that is renamed over another one, while that is being stored, is stor
       },
     },
   })
-  const stored = user.drive.sync()
+  const stored = user.drive.commands.sync()
   await sending.promise
   await user.drive.rename(folder, 'also', folder, 'h')
   sent.resolve()
   await stored
   await user.write('F/other', 'b')
-  await user.drive.sync()
+  await user.drive.commands.sync()
   const other = await account.open({}, 'other')
   expect(await other.tree()).toEqual({ 'F/h': 'newer', 'F/other': 'b' })
   await user.drive.flush(handle)
   await user.drive.release(handle)
-  await user.drive.sync()
+  await user.drive.commands.sync()
   await other.listing.refreshNow()
   expect(await other.tree()).toEqual({ 'F/h': 'half', 'F/other': 'b' })
 })

@@ -10,7 +10,7 @@ it('folders that nothing happens in are let go of when many are open, and are op
     await user.drive.makeDirectory(ROOT, name, 0o755)
     await write(`${name}/x`)
   }
-  await user.drive.sync()
+  await user.drive.commands.sync()
   const [stored, read, changed] = [
     await user.node('stored/x'),
     await user.node('read/x'),

@@ -82,6 +82,29 @@ describe('inflated content', () => {
     expect(kept()).toBe(0)
   })
 
+  it('stays while a program has it open, whatever else comes', async () => {
+    const content = 'x'.repeat(900)
+    const early = openFile('open', content)
+    const other = openFile('other', 'y'.repeat(900))
+    await readAll(other)
+    await expect.poll(() => inflations).toBe(2)
+    other.close()
+    const third = openFile('third', 'z'.repeat(900))
+    await readAll(third)
+    third.close()
+    while (files.evictOne());
+    expect(await readAll(early)).toBe(content)
+    const late = openFile('open', content)
+    expect(await readAll(late)).toBe(content)
+    expect(inflations).toBe(3)
+    for (const source of [early, late]) source.close()
+    expect(kept()).toBe(1)
+    const again = openFile('open', content)
+    expect(await readAll(again)).toBe(content)
+    expect(inflations).toBe(3)
+    again.close()
+  })
+
   it('that is larger than a smaller bound of later is removed at the start', async () => {
     const source = openFile('a', 'x'.repeat(900))
     await readAll(source)

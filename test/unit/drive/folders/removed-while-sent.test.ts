@@ -34,12 +34,12 @@ it.each([
     let user = await account.open()
     await user.drive.makeDirectory(ROOT, 'F', 0o755)
     await user.write('F/x', '')
-    if (what === RENAMED) await user.drive.sync()
+    if (what === RENAMED) await user.drive.commands.sync()
     const answered = deferred()
     const at = { moment: 'answered', act: answered.resolve } as const
     const upload = holdUpload(account, how === IS_KILLED ? { at } : {})
     if (what === RENAMED) await user.drive.rename(ROOT, 'F', ROOT, 'G')
-    const sent = user.drive.sync().catch(() => undefined)
+    const sent = user.drive.commands.sync().catch(() => undefined)
     await upload.asked
     const name = what === RENAMED ? 'G' : 'F'
     await user.drive.unlink(await user.node(name), 'x')
@@ -102,7 +102,7 @@ describe.each([
         await user.drive.makeDirectory(ROOT, 'H', 0o755)
         await user.write('H/y', '')
       }
-      await user.drive.sync()
+      await user.drive.commands.sync()
       await onceConfirmed(account, user, () =>
         done === 'removed'
           ? user.drive.removeDirectory(ROOT, 'G')

@@ -8,7 +8,7 @@ it('what is closed in a folder while its new name is being stored survives a kil
   let user = await account.open()
   await user.drive.makeDirectory(ROOT, 'F', 0o755)
   await user.write('F/before', 'stored')
-  await user.drive.sync()
+  await user.drive.commands.sync()
   // The end of the rename waits for the answer to this.
   const deleting = new Promise<void>((resolve) => {
     proxy.add({

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
 import type { HandleId, NodeId } from '../../../../src/domain/ids.ts'
 import { ROOT } from '../../../../src/drive/tree/nodes.ts'
+import { TUNING } from '../../../../src/mount/build-drive.ts'
 import { DriveInProcess } from '../../../support/drive-in-process.ts'
 import { TestService } from '../../../support/mounted-drive.ts'
 import { noiseOf } from '../../../support/seed.ts'
@@ -44,7 +45,7 @@ class Program {
     for (const slot of [...this.#open.keys()]) await this.#close(slot).catch(() => undefined)
     await Promise.all(this.#storing)
     for (const path of NAMES) await this.#unlink(path).catch(() => undefined)
-    await this.#user.drive.sync()
+    await this.#user.drive.commands.sync()
   }
 
   async #do(each: Step): Promise<void> {
@@ -53,7 +54,7 @@ class Program {
     else if (each.do === 'unlink') await this.#unlink(each.name)
     else if (each.do === 'rename') await this.#rename(each.name, each.to)
     // What follows is done while it is under way.
-    else if (each.do === 'store') this.#storing.push(drive.sync().catch(() => undefined))
+    else if (each.do === 'store') this.#storing.push(drive.commands.sync().catch(() => undefined))
     else await this.#withHandle(each)
   }
 
@@ -127,7 +128,7 @@ async function withFolder(capacityBytes: number) {
   const service = await TestService.start(join(dir, 'service'), { capacityBytes })
   const user = await DriveInProcess.open({
     ...{ url: service.proxy.url, token: service.token, dir: join(dir, 'state'), writeBack: true },
-    tuning: { uploads: { concurrency: 8, retryBaseMs: 1e9, retryMaxMs: 1e9 } },
+    tuning: { uploads: { ...TUNING.uploads, retryBaseMs: 1e9, retryMaxMs: 1e9 } },
   })
   onTestFinished(async () => {
     await user.drop()
@@ -143,7 +144,7 @@ async function withFolder(capacityBytes: number) {
 it('a folder whose zip waits takes its room once, and for one change more no second time', async () => {
   const { service, user, free } = await withFolder(200_000)
   service.proxy.add({ match: { method: 'POST' }, fault: { answer: { status: 503 } } })
-  await expect(user.drive.sync()).rejects.toThrow()
+  await expect(user.drive.commands.sync()).rejects.toThrow()
   expect(user.outbox.intents()).toMatchObject([{ content: { from: 'staged' } }])
   expect(await free()).toBeGreaterThan(109_000)
   expect(user.drive.space.holders()).toEqual([])
@@ -155,8 +156,8 @@ it('a folder whose zip waits takes its room once, and for one change more no sec
 it('what a program writes into a folder while its zip is sent takes room beside that', async () => {
   const { service, user, free } = await withFolder(400_000)
   service.proxy.add({ match: { method: 'POST' }, fault: { stallResponseAfter: 0 } })
-  user.drive.sync().catch(() => undefined)
-  await expect.poll(() => user.drive.uploader.progress()).toHaveLength(1)
+  user.drive.commands.sync().catch(() => undefined)
+  await expect.poll(() => user.outbox.intents()).toMatchObject([{ content: { from: 'staged' } }])
   const handle = await user.drive.open(await user.node('F/a'), { writable: true, truncate: false })
   await user.drive.write(handle, noiseOf(10_000, 4), 90_000)
   expect(await free()).toBeLessThan(150_000)

@@ -128,7 +128,7 @@ async function readBy(node: number, { handle }: { readonly handle: number }): Pr
 /** A file that is whole in the cache, and closed. */
 async function cached(name: string, content = CONTENT): Promise<{ node: number; bagId: string }> {
   const bagId = await service.upload(name, content)
-  await home.drive.refresh()
+  await home.drive.commands.refresh()
   const node = await find(name)
   const opened = await open(node)
   expect(await readBy(node, opened)).toBe(content)
@@ -176,7 +176,7 @@ describe('passthrough', () => {
   it('leaves a file to the drive for as long as one that the drive reads is open', async () => {
     await start()
     const bagId = (await service.upload('f', Buffer.alloc(8_000_000))) as BagId
-    await home.drive.refresh()
+    await home.drive.commands.refresh()
     const node = await find('f')
     const { promise, resolve } = deferred()
     service.proxy.add({ match: { path: /download/ }, fault: { before: () => promise } })
@@ -229,7 +229,7 @@ describe('passthrough', () => {
     const before = await open(node)
     await service.upload('f', 'another version')
     await service.delete(bagId)
-    await home.drive.refresh()
+    await home.drive.commands.refresh()
     await expect.poll(() => find('f')).not.toBe(node)
     expect((await ask(node)).error).toBe('ESTALE')
     const other = await find('f')

@@ -2,6 +2,7 @@ import { constants as fsConstants, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { deferred } from '../../../../src/domain/deferred.ts'
 import { silentLogger, type Logger } from '../../../../src/domain/logger.ts'
 import type { HandleId } from '../../../../src/domain/ids.ts'
 import * as wire from '../../../../src/kernel/dev-fuse/structures.ts'
@@ -103,9 +104,9 @@ async function make(name: string, text: string, parent = ROOT): Promise<number> 
   return node
 }
 
-async function makeFolder(name: string): Promise<number> {
+async function makeFolder(name: string, parent: number = ROOT): Promise<number> {
   const asked = wire.MKDIR_IN.encode({ mode: 0o755, umask: 0o22 })
-  return entry(await kernel.ask('MKDIR', ROOT, asked, texts(name))).node
+  return entry(await kernel.ask('MKDIR', parent, asked, texts(name))).node
 }
 
 /** An entry of no node is what the kernel makes ENOENT of, and goes by for a while. */
@@ -376,20 +377,12 @@ describe('a session', () => {
     expect((await allocate(1, 0, 100)).error).toMatch(/^(ENOTSUP|EOPNOTSUPP)$/)
     expect((await allocate(8, 0, 4)).error).toMatch(/^(ENOTSUP|EOPNOTSUPP)$/)
     const to = await create('g')
-    const copied = await kernel.ask(
-      'COPY_FILE_RANGE',
-      node,
-      wire.COPY_FILE_RANGE_IN.encode({
-        handle,
-        offset: 3,
-        toNode: to.node,
-        toHandle: to.handle,
-        toOffset: 1,
-        length: 2 ** 40,
-        flags: 0,
-      }),
-    )
+    const places = { handle, offset: 3, toNode: to.node, toHandle: to.handle, toOffset: 1 }
+    const range = wire.COPY_FILE_RANGE_IN.encode({ ...places, length: 2 ** 40, flags: 0 })
+    const copied = await kernel.ask('COPY_FILE_RANGE', node, range)
     expect(wire.WRITE_OUT.decode(copied.body).size).toBe(11)
+    const copied64 = await kernel.ask('COPY_FILE_RANGE_64', node, range)
+    expect(wire.COPY_FILE_RANGE_OUT.decode(copied64.body).copied).toBe(11)
     expect(await shown(to)).toBe('.345678.....')
     await close(to.node, to.handle)
     await close(node, handle)
@@ -554,6 +547,47 @@ describe('a request that waits', () => {
     dying = new Set([1])
     expect((await told).error).toBe('EINTR')
   })
+
+  const CHANGES = ['RENAME', 'UNLINK', 'RMDIR'].flatMap((operation) =>
+    ['the root', 'a folder'].map((place) => ({ operation, place })),
+  ) as readonly { operation: 'RENAME' | 'UNLINK' | 'RMDIR'; place: string }[]
+
+  it.each(CHANGES)(
+    'changes names all the same ($operation in $place), and the kernel asks for these again',
+    async ({ operation, place }) => {
+      const parent = place === 'the root' ? ROOT : await makeFolder('d')
+      const node =
+        operation === 'RMDIR' ? await makeFolder('f', parent) : await make('f', 'x', parent)
+      const { drive } = home
+      const mayGo = deferred()
+      const hold =
+        <Args extends unknown[]>(task: (...args: Args) => Promise<unknown>) =>
+        async (...args: Args): Promise<never> => {
+          await mayGo.promise
+          return (await task(...args)) as never
+        }
+      drive.rename = hold(drive.rename.bind(drive))
+      drive.unlink = hold(drive.unlink.bind(drive))
+      drive.removeDirectory = hold(drive.removeDirectory.bind(drive))
+      const parts =
+        operation === 'RENAME'
+          ? [wire.RENAME_IN.encode({ newParent: parent }), texts('f', 'g')]
+          : [texts('f')]
+      const { unique, told } = kernel.begin(operation, parent, ...parts)
+      dying = new Set([1])
+      interrupt(unique)
+      expect((await told).error).toBe('EINTR')
+      kernel.notices.length = 0
+      mayGo.resolve()
+      const left = operation === 'RENAME' ? ['g'] : []
+      await expect.poll(() => home.names(parent === ROOT ? undefined : 'd')).toEqual(left)
+      const ofNode = ({ body }: { readonly body: Buffer }): boolean =>
+        wire.NOTIFY_INVAL_INODE.decode(body).node === node
+      await expect.poll(() => kernel.notices.some(ofNode)).toBe(true)
+      const asked = wire.GETATTR_IN.encode({ flags: 0, handle: 0 })
+      expect((await kernel.ask('GETATTR', node, asked)).error).toMatch(/ESTALE|ENOENT/)
+    },
+  )
 
   it('leaves no file open that nobody waits for', async () => {
     const node = await make('f', 'x')

@@ -37,6 +37,7 @@ const SIZES: Readonly<Record<string, number>> = {
   WRITE_OUT: 8,
   FALLOCATE_IN: 32,
   COPY_FILE_RANGE_IN: 56,
+  COPY_FILE_RANGE_OUT: 8,
   LSEEK_IN: 24,
   LSEEK_OUT: 8,
   STATFS_OUT: 80,

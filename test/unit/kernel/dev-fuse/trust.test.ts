@@ -10,6 +10,7 @@ import * as wire from '../../../../src/kernel/dev-fuse/structures.ts'
 import { DriveInProcess } from '../../../support/drive-in-process.ts'
 import { TestService } from '../../../support/mounted-drive.ts'
 import { OLD_KERNEL, SyntheticKernel, texts, type Told } from '../../../support/synthetic-kernel.ts'
+import { turns } from '../../../support/turns.ts'
 
 const ROOT = 1
 const INVAL_INODE = 2
@@ -81,7 +82,7 @@ async function beginWithoutTime(): Promise<readonly (() => void)[]> {
 async function elsewhere(change: () => Promise<void>): Promise<void> {
   await change()
   await other.drain()
-  await home.drive.refresh()
+  await home.drive.commands.refresh()
 }
 
 const lookup = async (name: string, parent = ROOT) => {
@@ -139,8 +140,8 @@ const statError = async (node: number): Promise<string | undefined> => {
   return (await kernel.ask('GETATTR', node, asked)).error
 }
 /** What has changed so far was looked at. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+function settled(): Promise<void> {
+  return turns(5)
 }
 
 function forgottenNodes(): readonly number[] {
@@ -189,7 +190,7 @@ describe('what the kernel may go by without asking', () => {
     const moved = wire.RENAME_IN.encode({ newParent: ROOT })
     await kernel.ask('RENAME', ROOT, moved, texts('made', 'moved'))
     await home.drain()
-    await home.drive.refresh()
+    await home.drive.commands.refresh()
     await settled()
     expect(forgottenNames()).toEqual([])
     expect(await statError(node)).toBeUndefined()
@@ -288,7 +289,7 @@ describe('what the kernel may go by without asking', () => {
   it('changes with another name of the same bag before the change is answered', async () => {
     await service.upload('a', 'same')
     extra = (await service.list()).map((record) => ({ ...record, filename: 'b' }))
-    await home.drive.refresh()
+    await home.drive.commands.refresh()
     const a = await lookup('a')
     const b = await lookup('b')
     expect(a.node).not.toBe(b.node)
@@ -329,12 +330,12 @@ describe('what the kernel may go by without asking', () => {
     await read(ROOT, false)
     expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR)
     aheadMs = 3 * MINUTE_S * 1_000
-    await home.drive.refresh()
+    await home.drive.commands.refresh()
     await settled()
     await read(ROOT)
     expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR | KEEP_CACHE)
     aheadMs += 3 * MINUTE_S * 1_000
-    await home.drive.refresh()
+    await home.drive.commands.refresh()
     expect((await openDirectory(ROOT)).flags).toBe(CACHE_DIR)
   })
 

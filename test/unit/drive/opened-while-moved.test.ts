@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { deferred } from '../../../src/domain/deferred.ts'
+import { MoveGate } from '../../../src/drive/moves/move-gate.ts'
+import { AccountInProcess } from '../../support/account-in-process.ts'
+
+/** Longer than what is read of a file ahead of its readers. */
+const LENGTH = 3_000_000
+
+/** Each is read from the service while it moves, and that is held back. */
+const MOVES = [
+  { from: 'a', to: 'F/a' },
+  { from: 'G', to: 'F/G' },
+  { from: 'G', to: 'F/G', opened: 'G/sub/b' },
+  { from: 'G/sub', to: 'sub', opened: 'G/sub/b' },
+  { from: 'G/sub/b', to: 'b' },
+  { from: 'G/sub/b', to: 'F/b' },
+].map((move) => ({ opened: move.from === 'G' ? 'G/sub/b' : move.from, ...move }))
+
+describe('what a program opens for writing while it is moved', () => {
+  it.each(MOVES)('is not lost: $from to $to', async ({ from, to, opened }) => {
+    const account = await AccountInProcess.start()
+    let user = await account.open()
+    await user.makeDirectory('F')
+    await user.write('F/x', 'x')
+    await user.write('a', randomBytes(LENGTH))
+    await user.makeDirectory('G')
+    await user.makeDirectory('G/sub')
+    await user.write('G/sub/b', randomBytes(LENGTH))
+    await user.drain()
+    await user.drop()
+    // Another machine, which has looked at the names only.
+    user = await account.open({}, 'other')
+    const { proxy } = account.service
+    for (const name of ['F', 'G', 'G/sub']) await user.names(name)
+    await user.drive.release(await user.open(opened))
+    const asked = deferred()
+    const mayAnswer = deferred()
+    const before = (): Promise<void> => {
+      asked.resolve()
+      return mayAnswer.promise
+    }
+    proxy.add({ match: { path: /download/ }, fault: { before } })
+    const moved = user.rename(from, to).then(
+      () => 'moved',
+      (error: unknown) => (error as { code: string }).code,
+    )
+    await asked.promise
+    const handle = await user.drive.open(await user.node(opened), {
+      writable: true,
+      truncate: true,
+    })
+    mayAnswer.resolve()
+    expect(await moved).toBe('busy')
+    await user.drive.write(handle, Buffer.from('new'), 0)
+    await user.drive.flush(handle)
+    await user.drive.release(handle)
+    expect(await user.read(opened)).toBe('new')
+    await user.drain()
+    expect(Object.values(await user.tree())).toContain('new')
+  })
+})
+
+describe('a change', () => {
+  it('waits until what it changes has moved, and is known to the move before', async () => {
+    const gate = new MoveGate()
+    const mayEnd = deferred()
+    const changed = gate.change(
+      () => 'd/f',
+      () => mayEnd.promise,
+    )
+    expect(gate.isUnderWay('d')).toBe(true)
+    expect(gate.isUnderWay('d/f')).toBe(true)
+    expect(gate.isUnderWay('d/fg')).toBe(false)
+    mayEnd.resolve()
+    await changed
+    expect(gate.isUnderWay('d')).toBe(false)
+    const order: string[] = []
+    const change = (path: () => string | undefined): Promise<unknown> =>
+      gate.change(path, () => Promise.resolve(order.push(path() ?? 'nameless')))
+    let place = 'd/f'
+    const letGo = gate.close('d')
+    const waiting = Promise.all([change(() => place), change(() => undefined)])
+    await change(() => 'e')
+    place = 'g/f'
+    letGo()
+    await waiting
+    expect(order).toEqual(['e', 'g/f', 'nameless'])
+  })
+})
