@@ -339,7 +339,7 @@ export class CarryOut {
         return
       }
       const current = outbox.put(put.id)
-      if (current === undefined || current.replacedAreDeleted === true) return
+      if (current === undefined || !isStillLeft(current, put)) return
       const isFree = mayDelete(current, outbox)
       const gone = isFree ? await this.#deleteFor(current, signal) : (current.deleted ?? [])
       if (await this.#folderGoesOn({ ...current, deleted: gone })) return
@@ -347,8 +347,10 @@ export class CarryOut {
       // Its bags go once what moved away from it is stored.
       if (!isFree) return
       // More may have been handed over meanwhile, and what a new successor is to delete was left to it.
-      const isAll = ({ replaces }: PutIntent): boolean =>
-        isAllOf(replaces, current.replaces) && !isSuperseded(outbox, put.id)
+      const isAll = (latest: PutIntent): boolean =>
+        isStillLeft(latest, put) &&
+        isAllOf(latest.replaces, current.replaces) &&
+        !isSuperseded(outbox, put.id)
       await this.#updatePut(put, (latest) =>
         isAll(latest) ? replacedDeleted(latest, clock.now(), gone) : withDeleted(latest, gone),
       )
@@ -409,6 +411,17 @@ export class CarryOut {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
+}
+
+/**
+ * True while a put has bags of before to delete for the bag that it was given. A folder's put may have begun its next round
+ * meanwhile, which takes the place of that bag, and is not stored yet.
+ */
+function isStillLeft(
+  { phase, bagId, replacedAreDeleted }: PutIntent,
+  confirmed: PutIntent,
+): boolean {
+  return phase === 'confirmed' && bagId === confirmed.bagId && replacedAreDeleted !== true
 }
 
 /** Nothing of it is sent, and what is stored stays. */

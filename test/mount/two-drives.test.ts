@@ -61,9 +61,17 @@ async function goThrough(runs: readonly (readonly Step[])[], first: number): Pro
   const lagMs = (first / TOGETHER) % 3 === 1 ? LAG_MS : 0
   const settings = { lagMs, first }
   const batch = await Batch.start(settings)
+  const outcome = await batch.go(runs.slice(first, first + TOGETHER), settings).then(
+    (tally) => ({ tally }),
+    (error: unknown) => ({ error }),
+  )
   try {
-    return await batch.go(runs.slice(first, first + TOGETHER), settings)
-  } finally {
     await batch.close()
+  } catch (error) {
+    // What the batch found matters more.
+    if (!('error' in outcome)) throw error
+    console.error(error)
   }
+  if ('error' in outcome) throw outcome.error
+  return outcome.tally
 }

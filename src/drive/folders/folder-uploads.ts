@@ -78,13 +78,16 @@ export class FolderUploads implements FolderPort {
     return undefined
   }
 
-  /** Changes that an earlier process left go on their way. */
+  /** Changes that an earlier process left go on their way: each is in its next round before the first of them is sent. */
   async recover(): Promise<void> {
-    for (const found of this.#deps.outbox.intents()) {
-      const intent = found.kind === 'put' ? await this.#recovered(found) : undefined
-      if (intent?.kind !== 'put' || intent.changes === undefined) continue
-      if (intent.phase === 'held') await this.#restAnew(intent)
-      else if (intent.phase === 'waiting') await this.#loadedAtStart(intent)
+    const found: PutIntent[] = []
+    for (const intent of this.#deps.outbox.intents()) {
+      const put = intent.kind === 'put' ? await this.#recovered(intent) : undefined
+      if (put?.kind === 'put' && put.changes !== undefined) found.push(put)
+    }
+    for (const put of found) {
+      if (put.phase === 'held') await this.#restAnew(put)
+      else if (put.phase === 'waiting') await this.#loadedAtStart(put)
     }
   }
 

@@ -6,7 +6,7 @@ import { deferred } from '../../../src/domain/deferred.ts'
 import type { FolderPort } from '../../../src/outbox/ports.ts'
 import { rawZip } from '../zip/support.ts'
 import { isTaken } from '../../../src/intents/rules.ts'
-import { collecting, ofPut, publish } from '../../../src/intents/transitions.ts'
+import { collecting, nextRound, ofPut, publish } from '../../../src/intents/transitions.ts'
 import { openWorkshop } from './workshop.ts'
 
 const PATIENT = { retryBaseMs: 3_600_000, retryMaxMs: 3_600_000 }
@@ -120,4 +120,47 @@ it('is the zip of now when that goes straight to the service, and not one of a t
   await shop.uploader.finished(id)
   expect(later).toHaveLength(ZIP.length)
   expect((await shop.service.contentOf('F')).equals(later)).toBe(true)
+})
+
+it('takes nothing away in a round whose zip is not stored, where that begins while the round before is carried out', async () => {
+  const stored: string[] = []
+  const folders: FolderPort = {
+    committed: (_put, bagId) => {
+      stored.push(bagId)
+      return Promise.resolve(false)
+    },
+    pack: async (_put, path) => {
+      await writeFile(path, ZIP)
+      const sha256 = createHash('sha256').update(ZIP).digest('hex')
+      return { length: ZIP.length, sha256, operations: 2, mtimeMs: 0 }
+    },
+  }
+  const shop = await openWorkshop({ folders, ...PATIENT })
+  const old = await shop.given('F', 'old')
+  const base = await shop.given('F', 'base')
+  const id = await shop.put('F', 'base', {
+    ...{ isFolder: true, phase: 'confirmed', bagId: base, confirmedAtMs: Date.now() },
+    ...{ replaces: [old], changes: { base: old, start: 0, packed: 1 } },
+  })
+  // A start after a kill finds more changes than the stored zip has.
+  const adopt = shop.content.adopt.bind(shop.content)
+  shop.content.adopt = async (...what) => {
+    shop.content.adopt = adopt
+    const zip = { bagId: base, packed: 1, deleted: [], forgetBeforeMs: 0 }
+    await shop.outbox.update(
+      id,
+      ofPut((latest) => nextRound(latest, zip)),
+      { durable: false },
+    )
+    await adopt(...what)
+  }
+  await shop.uploader.attemptRest(id)
+  expect(shop.outbox.get(id)).toMatchObject({ phase: 'held', replaces: [old, base] })
+  expect(shop.outbox.get(id)).not.toHaveProperty('replacedAreDeleted')
+  expect(stored).toEqual([])
+  await shop.outbox.update(id, publish, { durable: false })
+  await shop.uploader.attempt(id)
+  await shop.uploader.finished(id)
+  expect(stored).toHaveLength(1)
+  expect((await shop.service.list()).map(({ bag_id }) => bag_id)).toEqual(stored)
 })
