@@ -211,7 +211,7 @@ export class ChangeLog {
       const base = this.#tree.base() ?? shown
       await this.open(await this.#deps.begin(this.#node, shown, base, id))
     } catch (error) {
-      this.#leave()
+      this.leave()
       throw error
     }
     this.#deps.entries.resolve(this.#node.name ?? '')
@@ -222,8 +222,7 @@ export class ChangeLog {
   async #takeUp(intent: PutIntent): Promise<void> {
     const unseen = await this.open(intent)
     if (unseen.length === 0) return
-    this.close()
-    this.#leave()
+    this.leave()
     throw new DriveError('busy', 'The folder has changes that are not loaded yet. Try again.')
   }
 
@@ -282,10 +281,7 @@ export class ChangeLog {
   /** All changes are at the service: the intent goes its way without us. */
   async finish(): Promise<void> {
     const { files } = this
-    this.close()
-    this.#movedIn.clear()
-    this.#leave()
-    this.#tree.noteChanges(false)
+    this.leave()
     // That they are stored is on the platter before they go.
     await this.#deps.outbox.sync.complete()
     await files.remove()
@@ -296,8 +292,12 @@ export class ChangeLog {
     this.#files?.close()
   }
 
-  #leave(): void {
+  /** The changes go their way without this tree, which has none from now on. */
+  leave(): void {
+    this.close()
     this.#id = undefined
     this.#files = undefined
+    this.#movedIn.clear()
+    this.#tree.noteChanges(false)
   }
 }

@@ -127,6 +127,8 @@ export class OpenFolder {
   async ready(): Promise<this> {
     this.#loading ??= this.#load().catch((error: unknown) => {
       this.#loading = undefined
+      // They may be stored before the tree is loaded, and others must not be added to them then.
+      this.changes.leave()
       const { serviceName, entry } = this.folder.node
       const bagId = entry?.kind === 'bag' ? entry.record.bagId : entry?.intent.changes?.base
       this.#deps.log.warn({ bagId, folder: serviceName }, `No folder: ${String(error)}`)

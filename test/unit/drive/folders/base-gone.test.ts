@@ -234,3 +234,33 @@ describe('changes of a folder whose base may come back', () => {
     expect(told(a)).toEqual([])
   })
 })
+
+describe('changes of a folder that are stored while its base cannot be read', () => {
+  it('are done with, and what is written next is stored, too', async () => {
+    await storeFolder()
+    const { proxy } = account.service
+    const [base] = await account.service.list()
+    const killed = await openAndLook()
+    await killed.write('f/d/new', 'n\n')
+    const harm = [
+      proxy.add({ match: { method: 'POST', path: /upload$/ }, fault: { loseAnswer: true } }),
+      proxy.add({ match: { path: LISTINGS }, fault: answering(LISTINGS, 500).fault }),
+    ]
+    expect(await sync(killed)).toBe(false)
+    await killed.drop()
+    for (const isOver of harm) isOver()
+    rmSync(join(account.dir, 'a', 'cache'), { recursive: true })
+    // The end of the zip can be read, and not where a link of it leads to.
+    const fault = answering(new RegExp(`download/${base?.bag_id}`), 500)
+    const heal = proxy.add({ match: { path: fault.path }, fault: fault.fault, skip: 1 })
+    const a = await open('a', NEVER)
+    await untilSynced(a)
+    heal()
+    await a.write('f/y', 'a\n')
+    await untilSynced(a)
+    expect(await a.read('f/y')).toBe('a\n')
+    expect(await stored()).toEqual([
+      `d/link d/s, d/new n, d/small k, k ${LARGE}, w ${LARGE}, x ${LARGE}, y a`,
+    ])
+  })
+})
