@@ -1,6 +1,7 @@
 import { chmod, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { makeClosing } from '../domain/closing.ts'
 import { fromFileSystem } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { ControlActions } from './actions.ts'
@@ -42,7 +43,7 @@ export class ControlServer {
   ): Promise<ControlServer> {
     const { socketPath } = settings
     await rm(socketPath, { force: true })
-    const closing = new AbortController()
+    const closing = makeClosing()
     const server = createServer((request, response) => {
       answer(deps.actions, request, response, closing.signal).catch((error: unknown) => {
         deps.log.error({ error: String(error) }, 'A control request failed.')

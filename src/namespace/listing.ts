@@ -1,3 +1,4 @@
+import { makeClosing } from '../domain/closing.ts'
 import { backoffMs } from '../domain/backoff.ts'
 import type { Clock } from '../domain/clock.ts'
 import { canPass, DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
@@ -76,7 +77,7 @@ export class Listing {
   readonly #settings: ListingSettings
   readonly #saved: SavedListing
   readonly #listeners = new Set<ListingListener>()
-  readonly #closing = new AbortController()
+  readonly #closing = makeClosing()
   #snapshot: ListingSnapshot | undefined
   #request: Request | undefined
   #next: Promise<ListingSnapshot> | undefined

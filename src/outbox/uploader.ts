@@ -1,3 +1,4 @@
+import { makeClosing } from '../domain/closing.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
@@ -42,7 +43,7 @@ export class Uploader {
   #cancelTimer: (() => void) | undefined
   #kicked = false
   #closed = false
-  readonly #closing = new AbortController()
+  readonly #closing = makeClosing()
 
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
     this.#deps = deps

@@ -1,3 +1,4 @@
+import { makeClosing } from '../domain/closing.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
@@ -65,7 +66,7 @@ class HttpService implements StorageService {
   readonly #shortCalls: Slots
   readonly #listing: ListingReader
   readonly #clock: Clock
-  readonly #closing = new AbortController()
+  readonly #closing = makeClosing()
 
   constructor({ log, clock, ...metered }: HttpServiceDependencies, settings: Resolved) {
     const { maxUploads, maxDownloads, maxConnections, connectTimeoutMs } = settings

@@ -1,4 +1,5 @@
 import type { BagCache } from '../../content/bag-cache.ts'
+import { makeClosing } from '../../domain/closing.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -63,7 +64,7 @@ export class Conflicts {
   readonly #doubts = new Map<BagId, Doubt>()
   /** Other machines' bags that are compared, or were found to be what this machine has stored. */
   readonly #compared = new Set<BagId>()
-  readonly #closing = new AbortController()
+  readonly #closing = makeClosing()
 
   constructor(deps: ConflictsDeps, settings: { readonly usualLagMs: number }) {
     this.#deps = deps

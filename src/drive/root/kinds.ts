@@ -1,4 +1,5 @@
 import PQueue from 'p-queue'
+import { makeClosing } from '../../domain/closing.ts'
 import type { SpecialKind } from '../../domain/attributes.ts'
 import type { BagCache, BagHead } from '../../content/bag-cache.ts'
 import type { Clock } from '../../domain/clock.ts'
@@ -66,7 +67,7 @@ export class Kinds {
    */
   readonly #undecided = new Set<BagId>()
   readonly #queue = new PQueue({ concurrency: PROBES })
-  readonly #abort = new AbortController()
+  readonly #abort = makeClosing()
 
   constructor(deps: KindsDeps) {
     this.#deps = deps

@@ -1,4 +1,5 @@
 import PQueue from 'p-queue'
+import { makeClosing } from '../../domain/closing.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -32,7 +33,7 @@ export class MissingBags {
   /** Since when a bag was neither handed out nor listed, in ms since the epoch. */
   readonly #absentSinceMs = new Map<BagId, number>()
   readonly #queue = new PQueue({ concurrency: AT_ONCE })
-  readonly #abort = new AbortController()
+  readonly #abort = makeClosing()
   /** Until then a bag may be missing for `lagMs` before it is asked for. */
   #laggingUntilMs = 0
 

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { toBagId } from '../../../src/domain/ids.ts'
 import { detail, failureOf, json, recordingLog, scripted, serviceFor, TOKEN } from './harness.ts'
 
@@ -40,6 +40,19 @@ describe('the short calls', () => {
     for (let n = 0; n < 5; n += 1) await service.deleteBag(bag)
     // A second one may open while the first is being handed back.
     expect(connections).toBeLessThanOrEqual(2)
+  })
+
+  it('may be many at a time, without a word of Node about a leak', async () => {
+    const warnings: string[] = []
+    const onWarning = ({ name }: Error): void => void warnings.push(name)
+    process.on('warning', onWarning)
+    onTestFinished(() => void process.off('warning', onWarning))
+    const server = await scripted((_request, response) => {
+      json(response, account)
+    })
+    const service = serviceFor(server.url)
+    await Promise.all(Array.from({ length: 20 }, () => service.getAccount()))
+    expect(warnings).toEqual([])
   })
 
   it('skip a record that cannot be used, with a warning that names it', async () => {
