@@ -26,6 +26,8 @@ const USUAL = ['--min-free', '1MB', '--listing-lag', '3s']
 export const OTHER_TOKEN = 'other-token-0123456789'
 /** Nothing takes as long that does not hang, on a machine that has much else to do neither. */
 export const HANGING_MS = 120_000
+/** As Node writes of what may be a leak, or a promise that failed unseen. */
+const WARNED = /^\(node:\d+\) /m
 
 /** The service of a test: embedded, over real HTTP, with a fault proxy in between. */
 export class TestService {
@@ -263,9 +265,10 @@ export class MountedDrive {
     this.process.kill(signal)
   }
 
-  /** The exit code of the drive's process; rejects with the log when it does not end. */
+  /** The exit code of the drive's process; rejects with the log when it does not end, or Node warned of something in it. */
   async ended(): Promise<number | null> {
     await this.#ended()
+    if (WARNED.test(this.log)) throw new Error(`Node warned in the drive:\n${this.log}`)
     return this.process.exitCode
   }
 
