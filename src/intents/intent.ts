@@ -119,6 +119,11 @@ export interface PutIntent extends IntentBase, KeptAttributes {
   readonly namesakes?: readonly BagId[]
   /** The new bag, once the service answered; proven to be there once the put is `confirmed`. */
   readonly bagId?: BagId
+  /**
+   * When `bagId` was uploaded, as the listing said right before another change of here deleted it: what the put itself has
+   * left to delete is older.
+   */
+  readonly uploadedAtMs?: number
   /** True while `bagId` is a bag that another machine stored before: that machine may be about to delete it. */
   readonly isShared?: boolean
   /** How many uploads of it were answered with the id of a bag that holds something else. */

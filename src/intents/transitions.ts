@@ -19,6 +19,7 @@ type Passing =
   | 'heldUntilMs'
   | 'sentAtMs'
   | 'bagId'
+  | 'uploadedAtMs'
   | 'isShared'
   | 'answeredAtMs'
   | 'confirmedAtMs'
@@ -32,6 +33,7 @@ type Passing =
 /** What tells of the zip that a folder's round ends with. */
 const OF_A_ROUND = [
   'bagId',
+  'uploadedAtMs',
   'isShared',
   'sentAtMs',
   'answeredAtMs',
@@ -125,7 +127,7 @@ export function answered(
 
 /** No bag has the id that was answered: the put is to be sent again. */
 export function unanswered(put: PutIntent): PutIntent {
-  return without(put, 'bagId', 'isShared', 'answeredAtMs', 'confirmedAtMs')
+  return without(put, 'bagId', 'uploadedAtMs', 'isShared', 'answeredAtMs', 'confirmedAtMs')
 }
 
 /** As `unanswered`, where the bag of that id holds something else than was sent. */
@@ -138,6 +140,11 @@ export function confirmed(put: PutIntent, bagId: BagId, nowMs: number): PutInten
   const times = { answeredAtMs: put.answeredAtMs ?? nowMs, confirmedAtMs: nowMs }
   const done = { ...put, bagId, phase: 'confirmed' as const, ...times }
   return without(withoutFailure({ ...done, ...withUploads(done) }), 'isShared')
+}
+
+/** The bag that a put was given is about to be deleted by a change that takes its place, and was uploaded then. */
+export function seenUploaded(put: PutIntent, { bagId, atMs }: BagTime): PutIntent {
+  return put.bagId === bagId ? { ...put, uploadedAtMs: atMs } : put
 }
 
 /** Nothing that a confirmed put takes the place of is left to delete; `gone` are those that are deleted. */

@@ -1,8 +1,9 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
+import type { BagRecord } from '../domain/record.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
 import { bagsToDelete, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
-import { inheriting } from '../intents/transitions.ts'
+import { inheriting, ofPut, seenUploaded } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DoomedBag } from '../trash/keeper.ts'
 import { hasGone } from './lost-answer.ts'
@@ -54,7 +55,22 @@ export class BagDeletes {
       this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
       return false
     }
+    await this.#noteUploaded(bagId)
     return this.#deleting.run(bagId, () => this.#send(bagId, deleter, signal))
+  }
+
+  /** No listing has the bag from now on: a put that was given it, and has older ones to delete yet, keeps when it was uploaded. */
+  async #noteUploaded(bagId: BagId): Promise<void> {
+    const { outbox, listing } = this.#deps
+    const records = listing.current()?.index.recordsOf(bagId) ?? []
+    if (records.length === 0) return
+    const atMs = latestUpload(records)
+    const isLeft = (put: Intent): boolean =>
+      put.kind === 'put' && put.bagId === bagId && bagsToDelete(put).length > 0
+    for (const { id } of outbox.intents().filter(isLeft)) {
+      const note = ofPut((latest) => seenUploaded(latest, { bagId, atMs }))
+      await outbox.update(id, note, this.#settings)
+    }
   }
 
   /** Content that was stored meanwhile and given the id of the bag has made the deleter leave it. */
@@ -135,12 +151,13 @@ export class BagDeletes {
 
   /**
    * Until when a bag was stored that was not listed yet when it was replaced: before what took its place. When another
-   * machine did away with that, it may have stored the bag anew.
+   * machine, and no change of here, did away with that, it may have stored the bag anew.
    */
   #latestOf(deleter: Intent, { index, startedAtMs }: KnownListing): number {
     if (deleter.kind !== 'put' || deleter.bagId === undefined) return Infinity
+    if (deleter.uploadedAtMs !== undefined) return deleter.uploadedAtMs
     const records = index.recordsOf(deleter.bagId)
-    if (records.length > 0) return Math.max(...records.map(({ uploadedAtMs }) => uploadedAtMs))
+    if (records.length > 0) return latestUpload(records)
     const isListed = startedAtMs >= (deleter.confirmedAtMs ?? 0) + this.#settings.listingLagMs
     return isListed ? -Infinity : Infinity
   }
@@ -189,4 +206,8 @@ export class BagDeletes {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
+}
+
+function latestUpload(records: readonly Pick<BagRecord, 'uploadedAtMs'>[]): number {
+  return Math.max(...records.map(({ uploadedAtMs }) => uploadedAtMs))
 }

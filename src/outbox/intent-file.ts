@@ -67,6 +67,7 @@ const putIntent = z.object({
   sentAtMs: optional(z.number()),
   namesakes: optional(z.array(bagId)),
   bagId: optional(bagId),
+  uploadedAtMs: optional(z.number()),
   isShared: optional(z.boolean()),
   disproofs: optional(z.number()),
   replacedAreDeleted: optional(z.boolean()),

@@ -8,6 +8,11 @@ import { openWorkshop, type Workshop } from './workshop.ts'
 
 const stop = new AbortController().signal
 
+async function carryOut({ uploader }: Workshop, id: IntentId): Promise<void> {
+  await uploader.attempt(id)
+  await uploader.finished(id)
+}
+
 describe('the old place of content that moved', () => {
   it('keeps its bag when the new place is in a damaged intent', async () => {
     const shop = await openWorkshop()
@@ -43,6 +48,23 @@ describe('the old place of content that moved', () => {
     expect(Object.keys(await next.service.contents())).toContain('old')
   })
 
+  it('goes also when what took its place there was replaced here in turn', async () => {
+    const shop = await openWorkshop({ listingLagMs: 1 })
+    const old = await shop.given('old', 'content')
+    const moved = await shop.put('new', 'content', { phase: 'held', heldUntilMs: Infinity })
+    const over = await shop.put('old', 'over', { replaces: [old], after: [{ id: moved }] })
+    await carryOut(shop, over)
+    const { bagId } = shop.outbox.put(over) ?? {}
+    if (bagId === undefined) throw new Error('It was not stored.')
+    await shop.listing.refreshNow()
+    await carryOut(shop, await shop.put('old', 'over that', { replaces: [bagId] }))
+    await shop.listing.refreshNow()
+    expect((await shop.service.list()).map(({ bag_id }) => bag_id)).toContain(old)
+    await shop.outbox.update(moved, publish, { durable: false })
+    await shop.uploader.drain(stop)
+    expect(await shop.service.contents()).toEqual({ new: 'content', old: 'over that' })
+  })
+
   it('waits for what took the place of the new one', async () => {
     const shop = await openWorkshop()
     const old = await shop.given('old', 'content')
@@ -51,8 +73,7 @@ describe('the old place of content that moved', () => {
     const next = await shop.put('new', 'next', held)
     const over = await shop.put('old', 'over', { replaces: [old], after: [{ id: moved }] })
     await shop.outbox.remove(moved)
-    await shop.uploader.attempt(over)
-    await shop.uploader.finished(over)
+    await carryOut(shop, over)
     expect(shop.outbox.get(over)).toMatchObject({ phase: 'confirmed', after: [{ id: moved }] })
     expect(shop.outbox.get(over)?.failure).toBeUndefined()
     await shop.outbox.update(next, publish, { durable: false })
