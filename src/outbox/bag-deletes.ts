@@ -55,22 +55,23 @@ export class BagDeletes {
       this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
       return false
     }
-    await this.#noteUploaded(bagId)
+    await this.#noteUploaded(bagId, signal)
     return this.#deleting.run(bagId, () => this.#send(bagId, deleter, signal))
   }
 
   /** No listing has the bag from now on: a put that was given it, and has older ones to delete yet, keeps when it was uploaded. */
-  async #noteUploaded(bagId: BagId): Promise<void> {
+  async #noteUploaded(bagId: BagId, signal: AbortSignal): Promise<void> {
     const { outbox, listing } = this.#deps
-    const records = listing.current()?.index.recordsOf(bagId) ?? []
-    if (records.length === 0) return
-    const atMs = latestUpload(records)
     const isLeft = (put: Intent): boolean =>
       put.kind === 'put' && put.bagId === bagId && bagsToDelete(put).length > 0
-    for (const { id } of outbox.intents().filter(isLeft)) {
-      const note = ofPut((latest) => seenUploaded(latest, { bagId, atMs }))
-      await outbox.update(id, note, this.#settings)
-    }
+    const left = outbox.intents().filter(isLeft)
+    if (left.length === 0) return
+    const recordsIn = (known?: KnownListing) => known?.index.recordsOf(bagId) ?? []
+    const known = recordsIn(listing.current())
+    const records = known.length > 0 ? known : recordsIn(await listing.refreshNow(signal))
+    if (records.length === 0) return
+    const note = ofPut((put) => seenUploaded(put, { bagId, atMs: latestUpload(records) }))
+    for (const { id } of left) await outbox.update(id, note, this.#settings)
   }
 
   /** Content that was stored meanwhile and given the id of the bag has made the deleter leave it. */

@@ -48,22 +48,25 @@ describe('the old place of content that moved', () => {
     expect(Object.keys(await next.service.contents())).toContain('old')
   })
 
-  it('goes also when what took its place there was replaced here in turn', async () => {
-    const shop = await openWorkshop({ listingLagMs: 1 })
-    const old = await shop.given('old', 'content')
-    const moved = await shop.put('new', 'content', { phase: 'held', heldUntilMs: Infinity })
-    const over = await shop.put('old', 'over', { replaces: [old], after: [{ id: moved }] })
-    await carryOut(shop, over)
-    const { bagId } = shop.outbox.put(over) ?? {}
-    if (bagId === undefined) throw new Error('It was not stored.')
-    await shop.listing.refreshNow()
-    await carryOut(shop, await shop.put('old', 'over that', { replaces: [bagId] }))
-    await shop.listing.refreshNow()
-    expect((await shop.service.list()).map(({ bag_id }) => bag_id)).toContain(old)
-    await shop.outbox.update(moved, publish, { durable: false })
-    await shop.uploader.drain(stop)
-    expect(await shop.service.contents()).toEqual({ new: 'content', old: 'over that' })
-  })
+  it.each([true, false])(
+    'goes also when what took its place there (listed: %s) was replaced here in turn',
+    async (isListed) => {
+      const shop = await openWorkshop({ listingLagMs: 1 })
+      const old = await shop.given('old', 'content')
+      const moved = await shop.put('new', 'content', { phase: 'held', heldUntilMs: Infinity })
+      const over = await shop.put('old', 'over', { replaces: [old], after: [{ id: moved }] })
+      await carryOut(shop, over)
+      const { bagId } = shop.outbox.put(over) ?? {}
+      if (bagId === undefined) throw new Error('It was not stored.')
+      if (isListed) await shop.listing.refreshNow()
+      await carryOut(shop, await shop.put('old', 'over that', { replaces: [bagId] }))
+      await shop.listing.refreshNow()
+      expect((await shop.service.list()).map(({ bag_id }) => bag_id)).toContain(old)
+      await shop.outbox.update(moved, publish, { durable: false })
+      await shop.uploader.drain(stop)
+      expect(await shop.service.contents()).toEqual({ new: 'content', old: 'over that' })
+    },
+  )
 
   it('waits for what took the place of the new one', async () => {
     const shop = await openWorkshop()
