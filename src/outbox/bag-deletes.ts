@@ -12,6 +12,8 @@ import type { Step } from './steps.ts'
 
 /** A change that was made longer ago than this is held against a listing that is no older. */
 const LATE_MS = 5_000
+/** So often a listing is asked while it may lag. */
+const LOOKS = 8
 
 /** Deletes the bags that an intent replaces, but for those that something still needs. */
 export class BagDeletes {
@@ -66,9 +68,8 @@ export class BagDeletes {
       put.kind === 'put' && put.bagId === bagId && bagsToDelete(put).length > 0
     const left = outbox.intents().filter(isLeft)
     if (left.length === 0) return
-    const recordsIn = (known?: KnownListing) => known?.index.recordsOf(bagId) ?? []
-    const known = recordsIn(listing.current())
-    const records = known.length > 0 ? known : recordsIn(await listing.refreshNow(signal))
+    const { index } = await listing.refreshNow(signal)
+    const records = index.recordsOf(bagId)
     if (records.length === 0) return
     const note = ofPut((put) => seenUploaded(put, { bagId, atMs: latestUpload(records) }))
     for (const { id } of left) await outbox.update(id, note, this.#settings)
@@ -140,27 +141,41 @@ export class BagDeletes {
 
   /** True when the listing tells of a later upload than the one that `deleter` was made from: the same id, by another machine. */
   async #isStoredAnew(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
+    const { clock } = this.#deps
     const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
     if (known.length === 0 && deleter.kind !== 'put') return false
-    const listing = await this.#listingFor(deleter, signal)
-    const seenAtMs =
-      known.length > 0
-        ? Math.max(...known.map(({ atMs }) => atMs))
-        : this.#latestOf(deleter, listing)
-    return listing.index.recordsOf(bagId).some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
+    const times = known.map(({ atMs }) => atMs)
+    let listing = await this.#listingFor(deleter, signal)
+    for (let looks = 0; ; looks += 1) {
+      const { seenAtMs, isSure } =
+        times.length > 0
+          ? { seenAtMs: Math.max(...times), isSure: true }
+          : this.#latestOf(deleter, listing)
+      const records = listing.index.recordsOf(bagId)
+      const isLater = records.some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
+      if (!isLater || isSure) return isLater
+      if (looks > 0) await clock.sleep(this.#settings.listingLagMs / LOOKS, signal)
+      listing = await this.#deps.listing.refreshNow(signal)
+    }
   }
 
   /**
    * Until when a bag was stored that was not listed yet when it was replaced: before what took its place. When another
-   * machine, and no change of here, did away with that, it may have stored the bag anew.
+   * machine, and no change of here, did away with that, it may have stored the bag anew. For as long as a listing may lag,
+   * it may tell of an upload of before where the service gave an id anew.
    */
-  #latestOf(deleter: Intent, { index, startedAtMs }: KnownListing): number {
-    if (deleter.kind !== 'put' || deleter.bagId === undefined) return Infinity
-    if (deleter.uploadedAtMs !== undefined) return deleter.uploadedAtMs
+  #latestOf(
+    deleter: Intent,
+    { index, startedAtMs }: KnownListing,
+  ): { readonly seenAtMs: number; readonly isSure: boolean } {
+    if (deleter.kind !== 'put' || deleter.bagId === undefined)
+      return { seenAtMs: Infinity, isSure: true }
+    const { uploadedAtMs, confirmedAtMs = 0 } = deleter
+    if (uploadedAtMs !== undefined) return { seenAtMs: uploadedAtMs, isSure: true }
+    const isSure = startedAtMs >= confirmedAtMs + this.#settings.listingLagMs
     const records = index.recordsOf(deleter.bagId)
-    if (records.length > 0) return latestUpload(records)
-    const isListed = startedAtMs >= (deleter.confirmedAtMs ?? 0) + this.#settings.listingLagMs
-    return isListed ? -Infinity : Infinity
+    if (records.length > 0) return { seenAtMs: latestUpload(records), isSure }
+    return { seenAtMs: isSure ? -Infinity : Infinity, isSure }
   }
 
   /** What waited for the service may have been made from a listing of long ago. */

@@ -13,5 +13,6 @@ export async function unpackFolder(
   rmSync(target, { recursive: true, force: true })
   writeFileSync(zip, await service.contentOf(name))
   mkdirSync(target)
-  await promisify(execFile)('unzip', ['-qq', '-o', zip, '-d', target])
+  const env = { ...process.env, LC_ALL: 'C.UTF-8' }
+  await promisify(execFile)('unzip', ['-qq', '-o', zip, '-d', target], { env })
 }

@@ -106,3 +106,31 @@ it.each(CASES)(
     expect(await next.tree()).toEqual(way.stored)
   },
 )
+
+it.each([0, 600])(
+  'a rename that is undone leaves one file, where a listing that is late by %i ms had both',
+  async (lagMs) => {
+    const account = await AccountInProcess.start()
+    const { proxy } = account.service
+    await account.service.upload('letter', 'content')
+    if (lagMs > 0) proxy.lagListing(lagMs)
+    const settings = { listingTtlMs: 60_000, listingLagMs: 2_000 }
+    const user = await account.open({ writeBack: false, settings })
+    const asked = deferred()
+    const mayPass = deferred()
+    const before = (): Promise<void> => {
+      asked.resolve()
+      return mayPass.promise
+    }
+    proxy.add({ match: DELETES, fault: { before }, times: 1 })
+    await user.rename('letter', 'other')
+    await asked.promise
+    const listed = async () => (await user.listing.refreshNow()).records.length
+    await expect.poll(listed).toBe(2)
+    mayPass.resolve()
+    await user.drain()
+    await user.rename('other', 'letter')
+    await user.drain()
+    expect(await account.service.contents()).toEqual({ letter: 'content' })
+  },
+)

@@ -30,6 +30,8 @@ import {
 } from './support.ts'
 
 const run = promisify(execFile)
+/** Info-ZIP compares names as the locale has them. */
+const IN_UTF8 = { env: { ...process.env, LC_ALL: 'C.UTF-8' } }
 const MTIME_MS = Date.UTC(2024, 4, 6, 7, 8, 9)
 
 const directoryItem = (path: string, mode = 0o755): PlanItem => ({
@@ -396,7 +398,7 @@ describe('writeArchive', () => {
           expect((await file.buffer()).toString('latin1')).toBe((wanted[file.path] as unknown[])[0])
         }
         // Info-ZIP calls a zip with nothing in it a failure.
-        if (plan.length > 0) await run('unzip', ['-tqq', join(dir, 'out.zip')])
+        if (plan.length > 0) await run('unzip', ['-tqq', join(dir, 'out.zip')], IN_UTF8)
       }),
       { numRuns: 60 },
     )
@@ -416,7 +418,7 @@ describe('writeArchive', () => {
       zip,
     )
     const python = ['-c', 'import sys,zipfile; print(zipfile.ZipFile(sys.argv[1]).testzip())', zip]
-    expect((await run('unzip', ['-t', zip])).stdout).toMatch(/No errors detected/)
+    expect((await run('unzip', ['-t', zip], IN_UTF8)).stdout).toMatch(/No errors detected/)
     expect((await run('python3', python)).stdout).toMatch(/^None/)
   })
 
