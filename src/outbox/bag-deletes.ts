@@ -12,7 +12,7 @@ import type { Step } from './steps.ts'
 
 /** A change that was made longer ago than this is held against a listing that is no older. */
 const LATE_MS = 5_000
-/** So often a listing is asked while it may lag. */
+/** So often a listing is asked while it may lag, also by a clock that was set back. */
 const LOOKS = 8
 
 /** Deletes the bags that an intent replaces, but for those that something still needs. */
@@ -153,7 +153,7 @@ export class BagDeletes {
           : this.#latestOf(deleter, listing)
       const records = listing.index.recordsOf(bagId)
       const isLater = records.some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
-      if (!isLater || isSure) return isLater
+      if (!isLater || isSure || looks > LOOKS) return isLater
       if (looks > 0) await clock.sleep(this.#settings.listingLagMs / LOOKS, signal)
       listing = await this.#deps.listing.refreshNow(signal)
     }

@@ -68,6 +68,19 @@ describe('the old place of content that moved', () => {
     },
   )
 
+  it('is decided on in bounded time after the clock was set back', async () => {
+    const shop = await openWorkshop({ listingLagMs: 8 })
+    const given = await shop.given('old', 'over')
+    const old = await shop.given('old', 'content')
+    const over = await shop.put('old', 'over', {
+      ...{ phase: 'confirmed', bagId: given, confirmedAtMs: Date.now() + 1e9, replaces: [old] },
+    })
+    await shop.uploader.attemptRest(over)
+    expect(shop.outbox.get(over)).toMatchObject({ replacedAreDeleted: true })
+    // It may be another machine's.
+    expect((await shop.service.list()).map(({ bag_id }) => bag_id)).toContain(old)
+  })
+
   it('waits for what took the place of the new one', async () => {
     const shop = await openWorkshop()
     const old = await shop.given('old', 'content')
