@@ -98,7 +98,9 @@ class TrashCommand {
     }))
     const count = listed.reduce((sum, { items }) => sum + items.length, 0)
     if (this.#flags.json === true) this.#output.json(listed)
-    else if (count === 0) this.#output.note('The trash is empty.')
+    else if (count === 0 && wanted.length > 0) {
+      throw notInTrash(wanted.join(', '), driveWord(this.#flags))
+    } else if (count === 0) this.#output.note('The trash is empty.')
     else for (const each of listed) this.#print(each)
   }
 

@@ -71,7 +71,8 @@ export function chooseItem<Item extends NamedItem>(items: readonly Item[], wante
 
 /** `drive` is what names it after `bagfs trash list`, with a space before it. */
 export function notInTrash(wanted: string, drive = ''): DriveError {
+  const isNamed = drive !== ''
   return new DriveError('not-found', `The trash has nothing called ${wanted}.`, {
-    hint: `bagfs trash list${drive} tells what it has.`,
+    hint: `bagfs trash list${drive} tells what it has.${isNamed ? '' : ' A drive is named by its path, such as ./drive.'}`,
   })
 }

@@ -69,6 +69,12 @@ describe.runIf(canMount())('the trash', () => {
     expect((await bagfs('trash', 'empty')).stderr).toBe('The trash is empty.')
     expect((await bagfs('trash')).stderr).toBe('The trash is empty.')
     expect(await drive.sh('ls .bagfs/trash')).toBe('')
+    for (const verb of ['list', 'restore']) {
+      const { code, stderr } = await bagfs('trash', verb, 'drive')
+      expect(code).toBe(4)
+      expect(stderr).toContain('nothing called drive.')
+      expect(stderr).toContain('A drive is named by its path, such as ./drive.')
+    }
   })
 
   it('gives back each that a person names, also while the service takes none of them', async () => {
