@@ -26,7 +26,7 @@ export class LeavingPlace {
   /** From now on nothing of it is changed, until `letGo`. Throws `busy` where something was opened, or is being changed. */
   hold(): void {
     this.#reopen ??= this.#deps.gate.close(this.#source.path)
-    this.refuseChanging()
+    this.#refuseChanging()
     this.#handles = this.#source.openNow()
   }
 
@@ -35,8 +35,7 @@ export class LeavingPlace {
     return this.#handles ?? this.#source.handles
   }
 
-  /** Throws `busy`, see `hold`. */
-  refuseChanging(): void {
+  #refuseChanging(): void {
     const { path, handles } = this.#source
     const led = new Set(handles.map(({ id }) => id))
     const isOpen = [...this.#deps.handles.all()].some(

@@ -136,10 +136,13 @@ export class MovesToRoot {
     }
   }
 
-  /** In mode through the service has the file at its new place before it leaves the old one. */
+  /**
+   * In mode through the service has the file at its new place before it leaves the old one. Until then no program changes
+   * it: a move that is refused later would have replaced what had the new name.
+   */
   async #moveFile({ source, left }: FromFolder, newName: string, draft: RootPlace): Promise<void> {
-    const { names, openFolders, onStep } = this.#deps
-    left.refuseChanging()
+    const { names, openFolders, log, onStep } = this.#deps
+    left.hold()
     const [file] = await openFolders.inTurns([source.folder], () => source.finish())
     if (file?.type !== 'file') throw new DriveError('stale', 'This is no file any more.')
     const copy = join(dirname(draft.path), 'files', file.file)
@@ -164,11 +167,11 @@ export class MovesToRoot {
     const isSame = async (name: string): Promise<boolean> =>
       name === file.file || (await sha256OfFile(join(dirname(copy), name))) === sha256
     const remove = async (): Promise<void> => {
-      left.hold()
       if (source.isGone) return
       const [now] = await source.now()
       if (now?.type !== 'file' || !(await isSame(now.file))) {
-        throw new DriveError('busy', 'The file changed while it was moved, and is at both places.')
+        log.warn({ name: newName }, 'What moved was changed elsewhere since: that stays.')
+        return
       }
       await source.folder.changes.begin()
       await source.remove({ id: put })

@@ -61,6 +61,63 @@ describe('what a program opens for writing while it is moved', () => {
   })
 })
 
+describe('a file that goes from a folder to the root, over another one', () => {
+  const refused = { status: 422, body: '{"detail":"no"}' }
+  const CASES = [
+    { end: 'stored', answer: {}, code: undefined, root: 'moved', left: ['x'], opened: 'not-found' },
+    {
+      end: 'refused',
+      answer: { answer: refused },
+      code: 'rejected',
+      root: 'old',
+      left: ['f', 'x'],
+      opened: undefined,
+    },
+  ]
+  it.each(CASES)('is changed by nothing before it is $end', async (expected) => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ writeBack: false })
+    await user.makeDirectory('d')
+    await user.write('d/x', 'x')
+    await user.write('d/f', 'moved')
+    await user.write('f', 'old')
+    await user.drain()
+    const node = await user.node('d/f')
+    const asked = deferred()
+    const mayAnswer = deferred()
+    const before = (): Promise<void> => {
+      asked.resolve()
+      return mayAnswer.promise
+    }
+    const match = { method: 'POST', path: /files/ }
+    account.service.proxy.add({ match, fault: { before, ...expected.answer } })
+    const moved = codeOf(user.rename('d/f', 'f'))
+    await asked.promise
+    let isOpened = false
+    const opened = codeOf(
+      user.drive.open(node, { writable: true, truncate: true }).finally(() => {
+        isOpened = true
+      }),
+    )
+    await user.names('d')
+    expect(isOpened).toBe(false)
+    mayAnswer.resolve()
+    expect(await moved).toBe(expected.code)
+    expect(await opened).toBe(expected.opened)
+    expect(await user.read('f')).toBe(expected.root)
+    expect((await user.names('d')).toSorted()).toEqual(expected.left)
+  })
+})
+
+async function codeOf(work: Promise<unknown>): Promise<unknown> {
+  try {
+    await work
+    return undefined
+  } catch (error) {
+    return (error as { code: unknown }).code
+  }
+}
+
 describe('a change', () => {
   it('waits until what it changes has moved, and is known to the move before', async () => {
     const gate = new MoveGate()
