@@ -196,7 +196,7 @@ export class Bag {
     signal: AbortSignal | undefined,
   ): Promise<number> {
     const known = this.length
-    if (known !== undefined) return known
+    if (known !== undefined) return claim.tell(known)
     let isLate = false
     const cancel = this.#dependencies.clock.after(LISTED_AFTER_MS, () => {
       isLate = true
@@ -205,12 +205,14 @@ export class Bag {
     const attempt = (): number | undefined => {
       const { total } = this.#content.file
       const isUntold = this.#content.description?.tellsLength === false
-      return isLate && isUntold ? (total ?? claim.tellListed()) : total
+      return isLate && isUntold ? (total ?? claim.listedLength) : total
     }
     const need = (): Need | undefined => this.#need(0, this.#isAnswered() ? Infinity : ahead)
     try {
       const atMostMs = this.#settings.silenceMs
-      return await this.#wait({ attempt, need, atMostMs, isAnswered: this.#isAnswered }, signal)
+      return claim.tell(
+        await this.#wait({ attempt, need, atMostMs, isAnswered: this.#isAnswered }, signal),
+      )
     } finally {
       cancel()
     }
@@ -278,7 +280,7 @@ export class Bag {
   #give(claim: Claim, wanted: number, position: number): number | undefined {
     const { generation } = this.#content
     claim.check(generation)
-    if (claim.mayBeCutShort(position + wanted, this.length)) return undefined
+    if (claim.mayEndOtherwise(position, position + wanted, this.length)) return undefined
     const length = this.#content.lengthHere(wanted, position, claim.takesDoubts)
     if (length !== undefined && length > 0) claim.given(generation)
     return length

@@ -11,7 +11,7 @@ export interface ClaimOptions {
 export class Claim {
   readonly takesDoubts: boolean
   readonly #listedLength: number | undefined
-  /** Length that the reader was given before the true one was known. */
+  /** Length that the reader was given last. */
   #toldLength: number | undefined
   /** Generation of the bytes that the reader was given; undefined before the first. */
   #generation: number | undefined
@@ -22,9 +22,14 @@ export class Claim {
   }
 
   /** The listed length, for want of the true one. */
-  tellListed(): number | undefined {
-    this.#toldLength = this.#listedLength
-    return this.#toldLength
+  get listedLength(): number | undefined {
+    return this.#listedLength
+  }
+
+  /** The reader is told this length. */
+  tell(length: number): number {
+    this.#toldLength = length
+    return length
   }
 
   /** Bytes of that generation were given to the reader. */
@@ -41,13 +46,17 @@ export class Claim {
   }
 
   /**
-   * True while a read up to `end` may end before the content of `length` does. Throws `corrupt` when it
-   * would: a kernel that was told a length reads no further.
+   * True while a read may end otherwise than the reader was told, since the true `length` is not known. Throws `corrupt`
+   * when it would: a kernel reads no further than the length that it was told, and has zeros where a read is shorter.
    */
-  mayBeCutShort(end: number, length: number | undefined): boolean {
-    if (this.#toldLength === undefined || end < this.#toldLength) return false
-    if (length === undefined || length <= this.#toldLength) return length === undefined
-    const words = `The content is longer than the ${this.#toldLength} bytes that are listed.`
+  mayEndOtherwise(start: number, end: number, length: number | undefined): boolean {
+    const told = this.#toldLength
+    if (told === undefined) return false
+    if (length === undefined) return end >= told
+    const isCut = length > told && end >= told
+    const isShort = length < told && end > length && start < told
+    if (!isCut && !isShort) return false
+    const words = `The content is ${length} bytes long, and ${told} were told before.`
     throw new DriveError('corrupt', words, { hint: 'Open the file again.' })
   }
 }

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
+import type { BagCache } from '../../../src/content/bag-cache.ts'
+import type { BagReader } from '../../../src/content/bag-reader.ts'
 import { noiseOf } from '../../support/seed.ts'
 import { cleanUp, id, readAll, readSome, setUp, sha256 } from './fake-downloads.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -135,6 +137,47 @@ describe('a body without a length', () => {
     expect(await again.length()).toBe(300_000)
     expect((await readAll(again)).equals(content)).toBe(true)
   })
+})
+
+describe('a reader that was told too long a length', () => {
+  const content = noiseOf(100_000)
+
+  it('by the listing is given no end, and the true one when it opens the file again', async () => {
+    const { cache, service, clock } = await setUp({ length: false, ranges: false })
+    service.contents.set(A, content)
+    service.listed.set(A, [300_000])
+    service.closeGate(70_000)
+    const reader = cache.open(A, { listedLength: 300_000 })
+    const length = reader.length()
+    await eventually(() => {
+      expect(service.requests[0]?.sent).toBe(70_000)
+    })
+    clock.advance(1000)
+    expect(await length).toBe(300_000)
+    service.listed.set(A, [100_000])
+    service.openGate()
+    await expectNoEnd(cache, reader)
+  })
+
+  it('by an answer is given no end, and the true one when it opens the file again', async () => {
+    const { cache, service } = await setUp()
+    service.contents.set(A, content)
+    service.listed.set(A, [300_000])
+    service.faults.push({ totalLength: 300_000, cutAfter: 70_000 })
+    const reader = cache.open(A, { listedLength: 300_000, fromStart: true })
+    expect(await reader.length()).toBe(300_000)
+    service.listed.set(A, [100_000])
+    await expectNoEnd(cache, reader)
+  })
+
+  async function expectNoEnd(cache: BagCache, reader: BagReader): Promise<void> {
+    const corrupt = { code: 'corrupt' }
+    await expect(readSome(reader, 0, 200_000)).rejects.toMatchObject(corrupt)
+    await expect(readSome(reader, 99_000, 2_000)).rejects.toMatchObject(corrupt)
+    const again = cache.open(A, { listedLength: 100_000 })
+    expect(await again.length()).toBe(100_000)
+    expect((await readAll(again, MIB)).equals(content)).toBe(true)
+  }
 })
 
 describe('a body that drips', () => {
