@@ -3,7 +3,7 @@ import { listedAs } from '../domain/folder-names.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { firstMarks, lastMarks, toEffects, type Effect, type Marks } from './effects.ts'
 import type { Intent, PutIntent } from './intent.ts'
-import { isDone, isSuperseded, isUnproven, mayBeOf, type Intents } from './rules.ts'
+import { isDone, isSuperseded, isUnproven, isWatched, mayBeOf, type Intents } from './rules.ts'
 
 /** What expiring needs of a listing. */
 export interface KnownBags {
@@ -132,10 +132,11 @@ function findDoubtful(
   )
 }
 
-/** With nothing left to do, and confirmed before the listing was asked for. */
+/** With nothing left to do or to watch, and confirmed before the listing was asked for. */
 function findDone(effects: readonly Effect[], { startedAtMs }: KnownBags): readonly Effect[] {
   return effects.filter(
-    ({ intent, confirmedAtMs }) => isDone(intent) && confirmedAtMs < startedAtMs,
+    ({ intent, confirmedAtMs }) =>
+      isDone(intent) && !isWatched(intent) && confirmedAtMs < startedAtMs,
   )
 }
 

@@ -124,8 +124,16 @@ export interface PutIntent extends IntentBase, KeptAttributes {
    * left to delete is older.
    */
   readonly uploadedAtMs?: number
-  /** True while `bagId` is a bag that another machine stored before: that machine may be about to delete it. */
-  readonly isShared?: boolean
+  /**
+   * True while a DELETE of a bag that had this id before may be under way: of another machine that replaced it, or one of
+   * here that was not answered.
+   */
+  readonly isAtRisk?: boolean
+  /**
+   * When it is looked whether the bag of a confirmed put is still there: nothing is known of such a DELETE, but a bag had
+   * the id before. Until the last look the content stays here, to be stored once more.
+   */
+  readonly lookAtMs?: number
   /** How many uploads of it were answered with the id of a bag that holds something else. */
   readonly disproofs?: number
   /** True once every bag of `replaces` is deleted at the service. */

@@ -42,6 +42,11 @@ export function isDone(intent: Intent): boolean {
   return intent.kind === 'delete' || intent.replacedAreDeleted === true
 }
 
+/** True for a put that the service has, and whose bag a DELETE from before may take: its content stays here. */
+export function isWatched(intent: Intent): intent is PutIntent & { readonly lookAtMs: number } {
+  return intent.kind === 'put' && intent.phase === 'confirmed' && intent.lookAtMs !== undefined
+}
+
 /** True when this intent is sent by itself once its time has come. */
 export function isToSend(intent: Intent): boolean {
   return intent.phase !== 'local' && intent.phase !== 'held' && !isDone(intent)
@@ -72,9 +77,10 @@ function hasOnlyDeletes({ kind, phase }: Intent): boolean {
   return kind === 'delete' || phase === 'confirmed'
 }
 
-/** When an intent may be sent, in milliseconds since the epoch; 0 is at once. */
+/** When there is something to do for an intent, in milliseconds since the epoch; 0 is at once. */
 export function dueAtMs(intent: Intent): number {
-  return intent.phase === 'held' ? (intent.heldUntilMs ?? Infinity) : 0
+  if (intent.phase === 'held') return intent.heldUntilMs ?? Infinity
+  return isDone(intent) && isWatched(intent) ? intent.lookAtMs : 0
 }
 
 /** True when the service may have this content already. */

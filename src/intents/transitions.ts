@@ -20,7 +20,8 @@ type Passing =
   | 'sentAtMs'
   | 'bagId'
   | 'uploadedAtMs'
-  | 'isShared'
+  | 'isAtRisk'
+  | 'lookAtMs'
   | 'answeredAtMs'
   | 'confirmedAtMs'
   | 'replacedAreDeleted'
@@ -34,7 +35,8 @@ type Passing =
 const OF_A_ROUND = [
   'bagId',
   'uploadedAtMs',
-  'isShared',
+  'isAtRisk',
+  'lookAtMs',
   'sentAtMs',
   'answeredAtMs',
   'confirmedAtMs',
@@ -116,18 +118,22 @@ export function unpacked(put: PutIntent): PutIntent {
 /** The service answered an upload with this id; nothing has proven yet that there is such a bag. */
 export function answered(
   put: PutIntent,
-  { bagId, isShared }: { readonly bagId: BagId; readonly isShared: boolean },
+  { bagId, isAtRisk }: { readonly bagId: BagId; readonly isAtRisk: boolean },
   nowMs: number,
 ): PutIntent {
   const times = { answeredAtMs: nowMs, confirmedAtMs: nowMs }
-  const bag = { bagId, ...(isShared ? { isShared } : {}) }
+  const bag = { bagId, ...(isAtRisk ? { isAtRisk } : {}) }
   const done = { ...put, phase: 'waiting' as const, ...bag, ...times }
   return without(done, 'failure', 'heldUntilMs')
 }
 
 /** No bag has the id that was answered: the put is to be sent again. */
 export function unanswered(put: PutIntent): PutIntent {
-  return without(put, 'bagId', 'uploadedAtMs', 'isShared', 'answeredAtMs', 'confirmedAtMs')
+  return without(
+    put,
+    ...(['bagId', 'uploadedAtMs', 'isAtRisk', 'lookAtMs'] as const),
+    ...(['answeredAtMs', 'confirmedAtMs'] as const),
+  )
 }
 
 /** As `unanswered`, where the bag of that id holds something else than was sent. */
@@ -139,7 +145,22 @@ export function disproven(put: PutIntent): PutIntent {
 export function confirmed(put: PutIntent, bagId: BagId, nowMs: number): PutIntent {
   const times = { answeredAtMs: put.answeredAtMs ?? nowMs, confirmedAtMs: nowMs }
   const done = { ...put, bagId, phase: 'confirmed' as const, ...times }
-  return without(withoutFailure({ ...done, ...withUploads(done) }), 'isShared')
+  return without(withoutFailure({ ...done, ...withUploads(done) }), 'isAtRisk')
+}
+
+/** The bag of a confirmed put had its id before, so a DELETE from then may take it. */
+export function watched(put: PutIntent, lookAtMs: number): PutIntent {
+  return put.phase === 'confirmed' ? { ...put, lookAtMs } : put
+}
+
+/** Nothing takes the bag of a put any more. */
+export function unwatched(put: PutIntent): PutIntent {
+  return without(put, 'lookAtMs')
+}
+
+/** The bag of a confirmed put was taken by a DELETE from before: it is stored once more. */
+export function takenAway(put: PutIntent): PutIntent {
+  return { ...without(unanswered(put), 'replacedAreDeleted'), phase: 'waiting' }
 }
 
 /** The bag that a put was given is about to be deleted by a change that takes its place, and was uploaded then. */

@@ -2,13 +2,14 @@ import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
-import { bagsToDelete, isNeeded, isUnproven, readerOf } from '../intents/rules.ts'
+import { bagsToDelete, isNeeded, isTaken, isUnproven, readerOf } from '../intents/rules.ts'
 import { inheriting, ofPut, seenUploaded } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DoomedBag } from '../trash/keeper.ts'
 import { hasGone } from './lost-answer.ts'
 import type { KnownListing, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
+import { riskMs } from './watch.ts'
 
 /** A change that was made longer ago than this is held against a listing that is no older. */
 const LATE_MS = 5_000
@@ -23,12 +24,30 @@ export class BagDeletes {
   readonly #deleting = new KeyedLock<BagId>()
   /** When a deletion ended, however it did. */
   readonly #endedAtMs = new Map<BagId, number>()
+  /** Until when a request that was not answered may still arrive; removed by the next one that is noted. */
+  readonly #lateUntilMs = new Map<BagId, number>()
 
   /** `names` are locked by name at the service: no upload under a name runs while a bag of it is deleted. */
   constructor(deps: UploaderDeps, settings: UploaderSettings, names: KeyedLock<string>) {
     this.#deps = deps
     this.#settings = settings
     this.#names = names
+    // The process before may have sent it, and was ended before it was answered.
+    const begun = deps.outbox.intents().filter(isTakenOrDelete)
+    for (const bagId of begun.flatMap(bagsToDelete)) this.#noteLate(bagId)
+  }
+
+  /** True while a DELETE that was not answered may still take a bag that is given the id. */
+  mayArriveLate(bagId: BagId): boolean {
+    return this.#deps.clock.now() < (this.#lateUntilMs.get(bagId) ?? -Infinity)
+  }
+
+  #noteLate(bagId: BagId): void {
+    const nowMs = this.#deps.clock.now()
+    for (const [each, untilMs] of this.#lateUntilMs) {
+      if (untilMs <= nowMs) this.#lateUntilMs.delete(each)
+    }
+    this.#lateUntilMs.set(bagId, nowMs + riskMs(this.#settings))
   }
 
   /** Answers all that are deleted now, those of before included. */
@@ -100,7 +119,12 @@ export class BagDeletes {
     const { service, listing } = this.#deps
     const wasListed = (listing.current()?.index.recordsOf(bagId).length ?? 0) > 0
     try {
-      await service.deleteBag(bagId, { signal })
+      await service.deleteBag(bagId, {
+        signal,
+        onAnswerLost: () => {
+          this.#noteLate(bagId)
+        },
+      })
     } catch (error) {
       const isLost = isDriveError(error) && error.facts.answerLost === true
       if (!isLost || !(await hasGone(this.#deps, bagId, { wasListed }, signal))) throw error
@@ -226,4 +250,8 @@ export class BagDeletes {
 
 function latestUpload(records: readonly Pick<BagRecord, 'uploadedAtMs'>[]): number {
   return Math.max(...records.map(({ uploadedAtMs }) => uploadedAtMs))
+}
+
+function isTakenOrDelete(intent: Intent): boolean {
+  return intent.kind === 'delete' || isTaken(intent)
 }

@@ -17,6 +17,7 @@ import {
   isLostOnItsWay,
   isSuperseded,
   isTaken,
+  isWatched,
   mayDelete,
 } from '../intents/rules.ts'
 import {
@@ -34,8 +35,9 @@ import {
   unpacked,
   withDeleted,
 } from '../intents/transitions.ts'
-import { idOfNoBag, lookForBag, refuseDisproven } from './proof.ts'
+import { idOfNoBag, lookForBag, refuseDisproven, takenByLateDelete } from './proof.ts'
 import { send, type Sent } from './send.ts'
+import { Watch } from './watch.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
 
@@ -52,6 +54,7 @@ export class CarryOut {
    */
   readonly #names = new KeyedLock<string>()
   readonly #bags: BagDeletes
+  readonly #watch: Watch
   /** Ids that were answered to uploads which are not confirmed yet; `run` removes them. */
   readonly #answered = new Map<BagId, IntentId>()
   readonly #handover: Handover
@@ -61,6 +64,7 @@ export class CarryOut {
     this.#settings = settings
     this.#bags = new BagDeletes(deps, settings, this.#names)
     this.#handover = new Handover(deps, settings)
+    this.#watch = new Watch(deps, settings)
   }
 
   /** Rejects with the DriveError of the step that failed. */
@@ -83,7 +87,7 @@ export class CarryOut {
       put = isTaken(ready) ? ready : await this.#send(ready, attempt)
     }
     attempt.onConfirmed()
-    if (put.isShared === true) attempt.onResting()
+    if (put.isAtRisk === true) attempt.onResting()
     const proven = await this.prove(put, attempt.signal)
     if (proven === undefined) {
       attempt.onAnswerLost()
@@ -92,8 +96,10 @@ export class CarryOut {
     attempt.onResting()
     // What is given away, or deleted, must not be what a power cut brings back as not sent.
     await this.#deps.outbox.sync.passed(attempt.signal)
-    await this.#giveToCache(proven)
-    await this.#deleteReplaced(proven, attempt.signal)
+    const kept = await this.#watch.look(proven, attempt.signal)
+    if (!isTaken(kept)) throw takenByLateDelete(kept)
+    if (!isWatched(kept)) await this.#giveToCache(kept)
+    await this.#deleteReplaced(kept, attempt.signal)
   }
 
   /**
@@ -103,7 +109,7 @@ export class CarryOut {
   async prove(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
     if (!isAnswered(put)) return put
     this.#step('proof.begin')
-    await this.#untilOthersAreDone(put, signal)
+    await this.#watch.untilSafe(put, signal)
     const found = await lookForBag(this.#deps, put, put.bagId, signal)
     if (found === 'ours') {
       const latest = await this.#confirm(put, put.bagId)
@@ -111,19 +117,6 @@ export class CarryOut {
     }
     await this.#updatePut(put, found === 'other' ? disproven : unanswered)
     return undefined
-  }
-
-  /** Another machine that takes its own old version away may not have heard yet that it is wanted again. */
-  async #untilOthersAreDone(
-    { isShared = false, answeredAtMs = 0 }: PutIntent,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (!isShared) return
-    const { deletingMs, listingLagMs } = this.#settings
-    // What was stored is listed here, and what was deleted is listed no more, a lag later each.
-    const longestMs = deletingMs + 2 * listingLagMs
-    const restMs = answeredAtMs + longestMs - this.#deps.clock.now()
-    await this.#deps.clock.sleep(Math.min(Math.max(restMs, 0), longestMs), signal)
   }
 
   /** A rename may have been written since the try began; one that comes later makes a put of its own. */
@@ -287,21 +280,27 @@ export class CarryOut {
     const mayHave = (begun: PutIntent): Promise<unknown> =>
       this.#updatePut(begun, (latest) => sent(latest, clock.now()))
     const disprove = (sending: PutIntent): Promise<unknown> => this.#updatePut(sending, disproven)
-    const deps = { ...this.#deps, mayHave, disprove, answered: this.#answered }
-    const { isProven, ...bag } = await send(deps, put, what, attempt)
-    if (isProven) return this.#confirm(put, bag.bagId)
+    const mayBeDeleted = (bagId: BagId): boolean => this.#bags.mayArriveLate(bagId)
+    const deps = { ...this.#deps, mayHave, disprove, mayBeDeleted, answered: this.#answered }
+    const { isProven, isGivenAgain, ...bag } = await send(deps, put, what, attempt)
+    if (isProven) return this.#confirm(put, bag.bagId, { isGivenAgain })
     return this.#updatePut(put, (latest) => answered(latest, bag, clock.now()))
   }
 
   /** Answers the put to be sent again when this machine deleted the bag while it was given: content was toggled. */
-  async #confirm(put: PutIntent, bagId: BagId): Promise<PutIntent> {
+  async #confirm(
+    put: PutIntent,
+    bagId: BagId,
+    { isGivenAgain = false }: { readonly isGivenAgain?: boolean } = {},
+  ): Promise<PutIntent> {
     return this.#handover.give(put, bagId, async () => {
       const isGone = await this.#bags.wasDeleted(bagId, put.sentAtMs ?? 0)
-      return isGone ? this.#updatePut(put, unanswered) : this.#writeConfirmed(put, bagId)
+      if (isGone) return this.#updatePut(put, unanswered)
+      return this.#writeConfirmed(put, bagId, isGivenAgain)
     })
   }
 
-  #writeConfirmed(put: PutIntent, bagId: BagId): Promise<PutIntent> {
+  #writeConfirmed(put: PutIntent, bagId: BagId, isGivenAgain: boolean): Promise<PutIntent> {
     return this.#updatePut(put, (latest) => {
       const { content } = put
       if (content.from === 'staged') {
@@ -310,7 +309,8 @@ export class CarryOut {
         // The attributes as they are now: a later change of them finds the bag in the intent.
         this.#deps.facts.learn(bagId, { kind, length, sha256, allocated, ...keptOf(latest) })
       }
-      return confirmed(latest, bagId, this.#deps.clock.now())
+      const done = confirmed(latest, bagId, this.#deps.clock.now())
+      return isGivenAgain ? this.#watch.begin(done) : done
     })
   }
 

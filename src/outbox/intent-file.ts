@@ -68,7 +68,8 @@ const putIntent = z.object({
   namesakes: optional(z.array(bagId)),
   bagId: optional(bagId),
   uploadedAtMs: optional(z.number()),
-  isShared: optional(z.boolean()),
+  isAtRisk: optional(z.boolean()),
+  lookAtMs: optional(z.number()),
   disproofs: optional(z.number()),
   replacedAreDeleted: optional(z.boolean()),
 })

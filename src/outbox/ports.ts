@@ -19,14 +19,17 @@ export interface KnownListing {
   readonly startedAtMs: number
 }
 
+/** The same with all that is in it. */
+interface KnownRecords extends KnownListing {
+  readonly records: readonly BagRecord[]
+}
+
 /** What the uploader needs of the listing. */
 export interface ListingPort {
   /** Asks the service now: the answer was begun after this call. `startedAtMs` is when. */
-  refreshNow(
-    signal?: AbortSignal,
-  ): Promise<KnownListing & { readonly records: readonly BagRecord[] }>
+  refreshNow(signal?: AbortSignal): Promise<KnownRecords>
   /** The last answer, if there was one. */
-  current(): KnownListing | undefined
+  current(): KnownRecords | undefined
 }
 
 /** What the uploader needs of the bag cache. */

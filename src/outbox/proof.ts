@@ -26,7 +26,7 @@ export async function lookForBag(
   bagId: BagId,
   signal: AbortSignal,
 ): Promise<Found> {
-  if (put.isShared === true) {
+  if (put.isAtRisk === true) {
     // A download tells nothing: a bag that the account has no more may be there for others.
     return lists(await deps.listing.refreshNow(signal), put, bagId) ? 'ours' : 'none'
   }
@@ -113,12 +113,14 @@ export function refuseDisproven({ name, disproofs = 0 }: PutIntent): void {
 }
 
 /** For an id that no bag has, or a bag of another length. */
-export function idOfNoBag({ name, isShared = false }: PutIntent): DriveError {
-  return new DriveError(
-    'bad-answer',
-    isShared
-      ? `"${name}" was stored, and another machine deleted it as an old version of its own.`
-      : `The service answered the upload of "${name}" with the id of no bag that holds it.`,
-    { answerLost: true },
-  )
+export function idOfNoBag(put: PutIntent): DriveError {
+  if (put.isAtRisk === true) return takenByLateDelete(put)
+  const words = `The service answered the upload of "${put.name}" with the id of no bag that holds it.`
+  return new DriveError('bad-answer', words, { answerLost: true })
+}
+
+/** For a bag that had its id before, and is gone. */
+export function takenByLateDelete({ name }: PutIntent): DriveError {
+  const words = `"${name}" was stored, and a delete of an old version took it.`
+  return new DriveError('bad-answer', words, { answerLost: true })
 }

@@ -18,16 +18,20 @@ type SendDeps = UploaderDeps & {
   readonly mayHave: (put: PutIntent) => Promise<unknown>
   /** Writes down that it was answered with the id of a bag that holds something else. */
   readonly disprove: (put: PutIntent) => Promise<unknown>
+  /** True while a DELETE of here that was not answered may still take a bag that is given the id. */
+  readonly mayBeDeleted: (bagId: BagId) => boolean
   /** Ids that were answered to uploads which are not confirmed yet. */
   readonly answered: Map<BagId, IntentId>
 }
 
-/** The id that an upload was answered with; `isProven` when its bag was seen since, and no other machine may delete it. */
+/** The id that an upload was answered with; `isProven` when its bag was seen since, and is not at risk. */
 interface Answered {
   readonly bagId: BagId
   readonly isProven: boolean
-  /** True for a bag that another machine stored before, see `PutIntent`. */
-  readonly isShared: boolean
+  /** True for a bag that a DELETE from before may take, see `PutIntent`. */
+  readonly isAtRisk: boolean
+  /** True for the id of a bag that was there before. */
+  readonly isGivenAgain: boolean
 }
 
 /** Sends content to the service: answers the bag that holds it now, and rejects with what stood against that. */
@@ -46,8 +50,8 @@ export async function send(
     const isSeen = isKnown
       ? await requireOurs(deps, put, bagId, attempt.signal)
       : put.replaces.length > 0 && (await requireThere(deps, put, bagId, attempt.signal))
-    const isShared = before.isOfOtherMachine(bagId)
-    return { bagId, isProven: isSeen && !isShared, isShared }
+    const isAtRisk = before.isOfOtherMachine(bagId) || deps.mayBeDeleted(bagId)
+    return { bagId, isProven: isSeen && !isAtRisk, isAtRisk, isGivenAgain: isKnown }
   } catch (error) {
     if (isDriveError(error) && error.facts.answerLost === true) {
       attempt.onAnswerLost()

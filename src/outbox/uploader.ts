@@ -11,7 +11,15 @@ import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import { TakeOver } from './take-over.ts'
 import { TryTimes } from './try-times.ts'
 import { UploadTurns } from './upload-turns.ts'
-import { blockersOf, dueAtMs, isDone, isForUser, isSuperseded, isTaken } from '../intents/rules.ts'
+import {
+  blockersOf,
+  dueAtMs,
+  isDone,
+  isForUser,
+  isSuperseded,
+  isTaken,
+  isWatched,
+} from '../intents/rules.ts'
 import { failed, publish, withoutFailure } from '../intents/transitions.ts'
 import { describeFailed } from './words.ts'
 
@@ -231,7 +239,7 @@ export class Uploader {
         break
       }
       if (!this.#isOpen(intent)) continue
-      const due = Math.max(dueAtMs(intent), this.#tryTimes.get(intent.id) ?? 0)
+      const due = this.#dueAtMs(intent)
       if (due > now) soonest = Math.min(soonest, due)
       else if (intent.phase === 'held') this.#publish(intent.id).catch(alreadyLogged)
       else if (this.#blockersOf(intent).length === 0) {
@@ -240,6 +248,12 @@ export class Uploader {
       }
     }
     this.#wakeAt(soonest, now)
+  }
+
+  #dueAtMs(intent: Intent): number {
+    // What it superseded is left.
+    const isLeft = isDone(intent) && !this.#isOver(intent)
+    return Math.max(isLeft ? 0 : dueAtMs(intent), this.#tryTimes.get(intent.id) ?? 0)
   }
 
   #forgetRemoved(): void {
@@ -251,7 +265,8 @@ export class Uploader {
   /** True when an intent is the uploader's business and no job has it in hand. */
   #isOpen(intent: Intent): boolean {
     const { id, phase } = intent
-    if (phase === 'local' || this.#isOver(intent) || isForUser(intent)) return false
+    const isAtRest = this.#isOver(intent) && !isWatched(intent)
+    if (phase === 'local' || isAtRest || isForUser(intent)) return false
     if (this.#jobs.has(id) || this.#publishing.has(id)) return false
     return !isSuperseded(this.#deps.outbox, id) && !this.#drain.hasFailed(id)
   }

@@ -1,6 +1,6 @@
 import type { Pool } from 'undici'
 import type { Clock } from '../domain/clock.ts'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { withAside } from '../domain/sentences.ts'
 import { decodedBody, limitBody, readSome } from './answer-body.ts'
@@ -16,7 +16,10 @@ import { codeOfStatus, hintOf, mayHaveBeenDone } from './statuses.ts'
 import type { WireMeter } from './wire-meter.ts'
 
 /** A request of one of the seven endpoints, without the token. `path` is relative to the base URL. */
-export type Call = ExchangeRequest
+export interface Call extends ExchangeRequest {
+  /** See `DeleteOptions`. */
+  readonly onAnswerLost?: () => void
+}
 
 export interface CallerDependencies {
   readonly pool: Pool
@@ -56,12 +59,14 @@ export class Caller {
       },
       { retries, baseMs, maxMs },
       { repeatable, signal: call.signal },
-      async () => {
-        const answer = await patience.spend((limited) => this.#authorized(limited))
-        if (answer.status >= 200 && answer.status < 300) return use(answer)
-        throw await this.#statusError(answer)
-      },
+      () => telling(call, () => this.#once(patience, use)),
     )
+  }
+
+  async #once<T>(patience: Patience, use: (answer: Answer) => T | Promise<T>): Promise<T> {
+    const answer = await patience.spend((limited) => this.#authorized(limited))
+    if (answer.status >= 200 && answer.status < 300) return use(answer)
+    throw await this.#statusError(answer)
   }
 
   /** A token that is refused may have been replaced meanwhile. */
@@ -137,5 +142,14 @@ export class Caller {
     } finally {
       lift()
     }
+  }
+}
+
+async function telling<T>({ onAnswerLost }: Call, attempt: () => Promise<T>): Promise<T> {
+  try {
+    return await attempt()
+  } catch (error) {
+    if (isDriveError(error) && error.facts.answerLost === true) onAnswerLost?.()
+    throw error
   }
 }

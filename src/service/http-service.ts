@@ -17,6 +17,7 @@ import { Caller, type Call } from './caller.ts'
 import { rangeHeader, toDownload, type WantedRange } from './download.ts'
 import type {
   CallOptions,
+  DeleteOptions,
   Download,
   DownloadOptions,
   StorageService,
@@ -146,7 +147,7 @@ class HttpService implements StorageService {
     }
   }
 
-  deleteBag(bagId: BagId, options: CallOptions = {}): Promise<void> {
+  deleteBag(bagId: BagId, { onAnswerLost, ...options }: DeleteOptions = {}): Promise<void> {
     return this.#short(`Deleting bag ${bagId}`, options, async (what, signal) => {
       const call: Call = {
         what,
@@ -157,6 +158,7 @@ class HttpService implements StorageService {
         body: Buffer.from(JSON.stringify({ bag_id: bagId })),
         limits: this.#shortLimits(),
         signal,
+        ...(onAnswerLost === undefined ? {} : { onAnswerLost }),
       }
       try {
         await this.#caller.send(call, async (answer) => {

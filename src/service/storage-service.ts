@@ -64,11 +64,14 @@ export interface Download {
   readonly body: Readable
 }
 
+export interface DeleteOptions extends CallOptions {
+  /** Called when a request went without an answer, also where it is repeated: it may still arrive at the service. */
+  readonly onAnswerLost?: () => void
+}
+
 /**
- * The seven endpoints of docs/SERVICE.md. Every rejection is a DriveError.
- *
- * Uploads and deletes are repeated only while it is certain that the service did not carry them
- * out; otherwise they reject with `facts.answerLost`.
+ * The seven endpoints of docs/SERVICE.md. Every rejection is a DriveError; what changes something may have been carried
+ * out where it rejects with `facts.answerLost`. An upload is repeated only while it is certain that it was not.
  */
 export interface StorageService {
   uploadFile(source: UploadSource, options?: UploadOptions): Promise<BagId>
@@ -77,7 +80,7 @@ export interface StorageService {
   /** Resolves when the head is here. Rejects `gone` when the service has no such bag. */
   download(bagId: BagId, options?: DownloadOptions): Promise<Download>
   /** Resolves also when the bag was gone already. */
-  deleteBag(bagId: BagId, options?: CallOptions): Promise<void>
+  deleteBag(bagId: BagId, options?: DeleteOptions): Promise<void>
   listFiles(options?: CallOptions): Promise<readonly BagRecord[]>
   getAccount(options?: CallOptions): Promise<Account>
   close(): Promise<void>

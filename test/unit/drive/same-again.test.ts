@@ -78,7 +78,7 @@ it.each(CASES)(
     isOver()
     await late.drain()
     hasWaited.resolve()
-    await expect(drained).rejects.toThrow('another machine deleted')
+    await expect(drained).rejects.toThrow('a delete of an old version took it')
     await other.drain()
     await late.drop()
     await other.drop()

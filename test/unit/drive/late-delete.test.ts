@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/domain/clock.ts'
+import { deferred } from '../../../src/domain/deferred.ts'
+import { toBagId } from '../../../src/domain/ids.ts'
+import { isAnswered, isWatched } from '../../../src/intents/rules.ts'
+import { TUNING } from '../../../src/mount/build-drive.ts'
+import { AccountInProcess } from '../../support/account-in-process.ts'
+import { DriveInProcess, serviceOf } from '../../support/drive-in-process.ts'
+
+interface Way {
+  readonly away?: (user: DriveInProcess) => Promise<void>
+  readonly back: (user: DriveInProcess) => Promise<void>
+}
+
+const write = (user: DriveInProcess): Promise<void> => user.write('y', 'precious')
+
+/** What brings content back: the service gives it the id that it had. */
+const WAYS: Readonly<Record<string, Way>> = {
+  'a change that is undone': { away: (user) => user.write('y', 'other'), back: write },
+  'a removal that is undone': { away: (user) => user.remove('y'), back: write },
+  'a rename that is undone': {
+    away: (user) => user.rename('y', 'z'),
+    back: (user) => user.rename('z', 'y'),
+  },
+  'the same content': { back: write },
+}
+
+async function bringBack(user: DriveInProcess, { away, back }: Way): Promise<void> {
+  await away?.(user)
+  await user.drain()
+  await back(user)
+}
+
+const BACK = Object.entries(WAYS)
+const STORED = { y: 'precious' }
+const { deletingMs } = TUNING.uploads
+
+async function store(user: DriveInProcess): Promise<string> {
+  await user.write('y', 'precious')
+  await user.drain()
+  const [record] = (await user.listing.refreshNow()).records
+  if (record === undefined) throw new Error('Nothing is stored.')
+  return record.bagId
+}
+
+/** A DELETE that was on its way all the time. */
+async function arrive({ service, dir }: AccountInProcess, bagId: string): Promise<void> {
+  const { url, token } = { url: service.local.url, token: service.token }
+  const other = serviceOf({ url, token, dir, writeBack: true })
+  await other.deleteBag(toBagId(bagId))
+  await other.close()
+}
+
+describe('a DELETE that comes late does not take what came back', () => {
+  it.each(
+    BACK.slice(0, 3).flatMap(([what, way]) =>
+      [false, true].map((isKilled) => ({ what, way, isKilled })),
+    ),
+  )(
+    'by $what, where it was of here and not answered (killed: $isKilled)',
+    async ({ way, isKilled }) => {
+      const account = await AccountInProcess.start()
+      const { proxy, token } = account.service
+      const hasWaited = deferred()
+      const clock: typeof systemClock = {
+        ...systemClock,
+        sleep: (ms, signal) =>
+          ms < deletingMs - 1_000 ? systemClock.sleep(ms, signal) : hasWaited.promise,
+      }
+      const tuning = { uploads: { ...TUNING.uploads, retryBaseMs: 20 } }
+      const limits = { timeoutMs: 500, cacheBytes: 1e8 }
+      const at = { url: proxy.url, token, dir: `${account.dir}/here`, writeBack: true }
+      const open = () => DriveInProcess.open({ ...at, clock, tuning, limits })
+      let user = await open()
+      const bagId = await store(user)
+      proxy.add({ match: { method: 'DELETE' }, fault: { silence: true }, times: 1 })
+      await way.away?.(user)
+      await expect(user.drain()).rejects.toThrow('Not sent')
+      if (isKilled) {
+        await user.drop()
+        user = await open()
+      }
+      await user.drain()
+      await way.back(user)
+      const drained = user.drain()
+      await expect.poll(() => user.outbox.intents().some(isAnswered)).toBe(true)
+      await arrive(account, bagId)
+      hasWaited.resolve()
+      await expect(drained).rejects.toThrow('a delete of an old version took it')
+      await user.drain()
+      expect(await account.service.contents()).toEqual(STORED)
+      await user.drop()
+    },
+  )
+
+  it.each(BACK)('by %s, where it was of a machine that is not known of', async (_what, way) => {
+    const account = await AccountInProcess.start()
+    const user = await account.open()
+    const bagId = await store(user)
+    await bringBack(user, way)
+    await user.drain()
+    await arrive(account, bagId)
+    expect(await user.read('y')).toBe('precious')
+    await expect.poll(() => account.service.contents()).toEqual(STORED)
+    await expect.poll(() => user.outbox.intents().some(isWatched)).toBe(false)
+    expect(await user.tree()).toEqual(STORED)
+  })
+
+  it.each(BACK)('by %s, when the drive is killed meanwhile', async (_what, way) => {
+    const account = await AccountInProcess.start()
+    const user = await account.open()
+    const bagId = await store(user)
+    await bringBack(user, way)
+    await user.drain()
+    await user.drop()
+    await arrive(account, bagId)
+    const next = await account.open()
+    await expect.poll(() => account.service.contents()).toEqual(STORED)
+    expect(await next.tree()).toEqual(STORED)
+  })
+})
+
+describe('content that came back', () => {
+  it('stays away where another machine has stored a later version since', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open()
+    const bagId = await store(user)
+    await user.write('y', 'other')
+    await user.drain()
+    await user.write('y', 'precious')
+    await user.drain()
+    const seen = (): boolean =>
+      user.outbox.intents().some((each) => each.kind === 'put' && each.uploadedAtMs !== undefined)
+    await expect.poll(seen).toBe(true)
+    await account.service.upload('y', 'later')
+    await arrive(account, bagId)
+    await expect.poll(() => user.outbox.intents().some(isWatched)).toBe(false)
+    await user.drain()
+    expect(await account.service.contents()).toEqual({ y: 'later' })
+    await user.listing.refreshNow()
+    expect(await user.read('y')).toBe('later')
+  })
+
+  it('is watched for a while, and then like any other', async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open()
+    const bagId = await store(user)
+    await user.write('y', 'other')
+    await user.write('y', 'precious')
+    await user.drain()
+    await expect.poll(() => user.outbox.intents().some(isWatched)).toBe(false)
+    expect(user.cache.isComplete(toBagId(bagId))).toBe(true)
+    await arrive(account, bagId)
+    await user.listing.refreshNow()
+    await expect.poll(() => user.names()).toEqual([])
+    expect(await account.service.contents()).toEqual({})
+  })
+})
