@@ -19,7 +19,7 @@ import type { FileRecordWire } from '../../src/service/wire.ts'
 import { findMount } from '../../src/disk/find-mount.ts'
 import { deferred, type Deferred } from '../../src/domain/deferred.ts'
 import { borrowDescriptor } from '../support/borrowed-descriptor.ts'
-import { canActAsOther, canMount } from '../support/fuse.ts'
+import { canRunAsOther, canMount } from '../support/fuse.ts'
 import { Bench, HANGING_MS } from '../support/mounted-drive.ts'
 import { asOther, letOthersPass, OTHER_UID, type OtherOutcome } from '../support/other-user.ts'
 import { PROGRAM } from '../support/service-process.ts'
@@ -263,7 +263,7 @@ describe.runIf(canMount())('bagfs umount', () => {
     expect(await drive.ended()).toBe(0)
   })
 
-  it.runIf(canActAsOther())('is refused to another user, and the drive goes on', async () => {
+  it.runIf(canRunAsOther())('is refused to another user, and the drive goes on', async () => {
     const drive = await bench.mount('--allow-other')
     letOthersPass(bench.dir)
     const theirs = join(bench.dir, 'theirs')

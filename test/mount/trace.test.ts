@@ -2,7 +2,7 @@ import { chownSync, mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { canActAsOther, canMount } from '../support/fuse.ts'
+import { canRunAsOther, canMount } from '../support/fuse.ts'
 import { Bench } from '../support/mounted-drive.ts'
 import { asOther, letOthersPass, OTHER_UID } from '../support/other-user.ts'
 import { PROGRAM } from '../support/service-process.ts'
@@ -172,7 +172,7 @@ describe.runIf(canMount())('bagfs trace', () => {
     expect(itself.stderr).toContain('cannot be written to the drive that it is of')
   })
 
-  it.runIf(canActAsOther())('is refused to another user', async () => {
+  it.runIf(canRunAsOther())('is refused to another user', async () => {
     bench = await Bench.start()
     const drive = await bench.mount('--allow-other')
     letOthersPass(bench.dir)

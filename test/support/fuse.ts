@@ -1,5 +1,6 @@
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
 import { release } from 'node:os'
+import { dirname, resolve } from 'node:path'
 
 /** Why drives cannot be mounted on this machine, or undefined when they can. */
 export function whyNoMounts(): string | undefined {
@@ -43,6 +44,24 @@ export function canActAsOther(): boolean {
   if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error('Tests of other users need root.')
   console.error('\n*** TESTS OF OTHER USERS SKIPPED: only root can act as another user. ***\n')
   return false
+}
+
+/** As `canActAsOther`, for tests in which another user runs this checkout: not where it, or Node, is in a closed directory. */
+export function canRunAsOther(): boolean {
+  if (!canActAsOther()) return false
+  const closed = [resolve('.'), process.execPath].flatMap(closedAbove)
+  if (closed.length === 0) return true
+  const why = `other users may not enter ${closed.join(' and ')}, where this checkout or Node is`
+  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error(`Tests cannot run: ${why}.`)
+  console.error(`\n*** TESTS OF OTHER USERS SKIPPED: ${why}. ***\n`)
+  return false
+}
+
+/** Directories on the way to a path that other users may not pass. */
+function closedAbove(path: string): readonly string[] {
+  const above = dirname(path)
+  const isClosed = (statSync(above).mode & 0o001) === 0
+  return [...(above === path ? [] : closedAbove(above)), ...(isClosed ? [above] : [])]
 }
 
 /**
