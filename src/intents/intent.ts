@@ -134,6 +134,8 @@ export interface PutIntent extends IntentBase, KeptAttributes {
    * the id before. Until the last look the content stays here, to be stored once more.
    */
   readonly lookAtMs?: number
+  /** How often such a DELETE took its bag. */
+  readonly timesTaken?: number
   /** How many uploads of it were answered with the id of a bag that holds something else. */
   readonly disproofs?: number
   /** True once every bag of `replaces` is deleted at the service. */

@@ -160,7 +160,8 @@ export function unwatched(put: PutIntent): PutIntent {
 
 /** The bag of a confirmed put was taken by a DELETE from before: it is stored once more. */
 export function takenAway(put: PutIntent): PutIntent {
-  return { ...without(unanswered(put), 'replacedAreDeleted'), phase: 'waiting' }
+  const timesTaken = (put.timesTaken ?? 0) + 1
+  return { ...without(unanswered(put), 'replacedAreDeleted'), phase: 'waiting', timesTaken }
 }
 
 /** The bag that a put was given is about to be deleted by a change that takes its place, and was uploaded then. */

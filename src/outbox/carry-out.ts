@@ -112,7 +112,8 @@ export class CarryOut {
     await this.#watch.untilSafe(put, signal)
     const found = await lookForBag(this.#deps, put, put.bagId, signal)
     if (found === 'ours') {
-      const latest = await this.#confirm(put, put.bagId)
+      const isGivenAgain = false
+      const latest = await this.#confirm(put, put.bagId, { isGivenAgain })
       return isTaken(latest) ? latest : undefined
     }
     await this.#updatePut(put, found === 'other' ? disproven : unanswered)
@@ -291,7 +292,7 @@ export class CarryOut {
   async #confirm(
     put: PutIntent,
     bagId: BagId,
-    { isGivenAgain = false }: { readonly isGivenAgain?: boolean } = {},
+    { isGivenAgain = this.#deps.facts.get(bagId) !== undefined } = {},
   ): Promise<PutIntent> {
     return this.#handover.give(put, bagId, async () => {
       const isGone = await this.#bags.wasDeleted(bagId, put.sentAtMs ?? 0)

@@ -70,6 +70,7 @@ const putIntent = z.object({
   uploadedAtMs: optional(z.number()),
   isAtRisk: optional(z.boolean()),
   lookAtMs: optional(z.number()),
+  timesTaken: optional(z.number()),
   disproofs: optional(z.number()),
   replacedAreDeleted: optional(z.boolean()),
 })

@@ -8,6 +8,9 @@ import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
 type RiskSettings = Pick<UploaderSettings, 'deletingMs' | 'listingLagMs' | 'durable'>
 
+/** A service that never lists what it gave an id again gets it no more often than this. */
+const MOST_TAKEN = 3
+
 /**
  * So long a bag that had its id before may be taken by a DELETE from then, in ms. What was stored is listed to the machine
  * that deletes, and what was deleted is listed no more, a lag later each.
@@ -41,7 +44,7 @@ export class Watch {
   /** Where none is known of: a put that was just confirmed is looked at once the listing has it, and once none can come. */
   begin(put: PutIntent): PutIntent {
     // A folder goes on to its next round, which is made to this bag.
-    if (put.isFolder === true) return put
+    if (put.isFolder === true || (put.timesTaken ?? 0) >= MOST_TAKEN) return put
     return watched(put, this.#deps.clock.now() + this.#settings.listingLagMs)
   }
 

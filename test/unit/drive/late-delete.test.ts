@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/domain/clock.ts'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
-import { isAnswered, isWatched } from '../../../src/intents/rules.ts'
+import { isAnswered, isDone, isWatched } from '../../../src/intents/rules.ts'
 import { TUNING } from '../../../src/mount/build-drive.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import { DriveInProcess, serviceOf } from '../../support/drive-in-process.ts'
@@ -139,6 +139,26 @@ describe('content that came back', () => {
     expect(await account.service.contents()).toEqual({ y: 'later' })
     await user.listing.refreshNow()
     expect(await user.read('y')).toBe('later')
+  })
+
+  it('is stored three times more at most by a service that never lists it', async () => {
+    const account = await AccountInProcess.start()
+    const { proxy } = account.service
+    const user = await account.open()
+    await store(user)
+    await user.write('y', 'other')
+    await user.write('y', 'precious')
+    await user.drain()
+    account.service.forgetEvents()
+    const headers = { 'content-type': 'application/json' }
+    const answer = { status: 200, headers, body: '[]' }
+    proxy.add({ match: { path: /files_list/ }, fault: { answer } })
+    const isOver = (): boolean =>
+      !user.outbox.intents().some((each) => !isDone(each) || isWatched(each))
+    await expect.poll(() => account.service.uploads().length, { timeout: 30_000 }).toBe(3)
+    await expect.poll(isOver, { timeout: 30_000 }).toBe(true)
+    expect(account.service.uploads()).toEqual(['y', 'y', 'y'])
+    expect(await account.service.contents()).toEqual(STORED)
   })
 
   it('is watched for a while, and then like any other', async () => {
