@@ -5,6 +5,7 @@ import { toBagId, type BagId, type IntentId, type NodeId } from '../domain/ids.t
 import { withoutZip } from '../domain/folder-names.ts'
 import { encodeName } from '../domain/names.ts'
 import type { Entry } from '../namespace/entry.ts'
+import type { Logger } from '../domain/logger.ts'
 import type { Listing } from '../namespace/listing.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import { blockersOf } from '../intents/rules.ts'
@@ -31,6 +32,7 @@ import type { Attributes } from './tree/attributes.ts'
 import { ROOT, type FileNode, type Nodes } from './tree/nodes.ts'
 import { nameContents } from './virtual/control-directory.ts'
 import { VOLUME_INFO } from './virtual/volume-info.ts'
+import { trashedWith } from './trashed-inside.ts'
 
 interface ExplainerDeps {
   readonly nodes: Nodes
@@ -42,7 +44,8 @@ interface ExplainerDeps {
   readonly conflicts: Conflicts
   readonly leftOut: LeftOut
   readonly space: Pick<Space, 'refused'>
-  readonly trash: Pick<Trash, 'items'>
+  readonly trash: Pick<Trash, 'items' | 'files'>
+  readonly log: Logger
   readonly rootTrash: Pick<RootTrash, 'items'>
   readonly outbox: Outbox
   readonly uploader: Uploader
@@ -258,13 +261,15 @@ export class Explainer {
     return { ...known, bytes, state, ...this.#bytesOfBag(bagId) }
   }
 
-  /** What was deleted, or left out of a folder. Throws `not-found` when nothing is known of it. */
-  #ofMissing(names: readonly string[]): Explanation {
+  /** What was deleted, or left out of a folder. Rejects `not-found` when nothing is known of it. */
+  async #ofMissing(names: readonly string[]): Promise<Explanation> {
     const { leftOut, rootTrash } = this.#deps
     const [top = '', ...inside] = names
     const isNamed = ({ name }: { readonly name: string }): boolean => encodeName(name) === top
     const isInRoot = inside.length === 0
     const changes = this.#items().filter((item) => item.kind === 'delete' && isNamed(item))
+    const place = { top, inside: inside.join('/') }
+    const within = isInRoot ? [] : await trashedWith(this.#deps, rootTrash.items(), place)
     const missing: Explanation = {
       ...NOTHING_MORE,
       path: names.join('/'),
@@ -272,8 +277,8 @@ export class Explainer {
       ...(isInRoot ? { changes, waitsFor: this.#waitsFor(changes) } : { folder: top }),
       leftOut: leftOut
         .list()
-        .filter(({ folder, path }) => encodeName(folder) === top && path === inside.join('/')),
-      inTrash: isInRoot ? rootTrash.items().filter(isNamed).map(toTrashed) : [],
+        .filter(({ folder, path }) => encodeName(folder) === top && path === place.inside),
+      inTrash: (isInRoot ? rootTrash.items().filter(isNamed) : within).map(toTrashed),
     }
     const isPinned = isInRoot && this.#deps.pins.of(top) !== undefined
     const known = missing.changes.length + missing.leftOut.length + missing.inTrash.length

@@ -59,7 +59,7 @@ export interface Explanation {
   readonly refused?: RefusedChanges
   /** How it is kept on this machine, or the folder that it is in, where that is pinned. */
   readonly pin?: PinReport
-  /** What the trash has of this name, the newest first. */
+  /** What the trash has of this name, the newest first; of what was in a folder, the newest version of that which has it. */
   readonly inTrash: readonly Pick<
     TrashItem,
     'bagId' | 'name' | 'why' | 'isFolder' | 'length' | 'deletedAtMs'

@@ -64,10 +64,7 @@ export function remediesFor(explained: WireExplanation, telling: Telling): reado
       command: `rm ${shellQuote(pathOf(other, telling))}`,
       does: 'when you have compared the two and do not want that one',
     })),
-    ...inTrash.slice(0, 1).map((item) => ({
-      command: `bagfs trash restore ${drive} ${shortIdOf(item)}`,
-      does: 'brings it back',
-    })),
+    ...inTrash.slice(0, 1).map((item) => remedyForTrashed(explained, item, drive)),
     ...(isCoded
       ? [
           {
@@ -81,6 +78,19 @@ export function remediesFor(explained: WireExplanation, telling: Telling): reado
       ? [{ command: `bagfs status ${drive}`, does: 'tells how the drive is' }]
       : []),
   ]
+}
+
+/** Where a folder goes on in another version, the one of before cannot have its name. */
+function remedyForTrashed(
+  { folder }: WireExplanation,
+  item: WireExplanation['inTrash'][number],
+  drive: string,
+): Remedy {
+  const command = `bagfs trash restore ${drive} ${shortIdOf(item)}`
+  if (folder === undefined) return { command, does: 'brings it back' }
+  if (item.why === 'deleted') return { command, does: 'brings the folder back' }
+  const as = shellQuote(`${folder} (before)`)
+  return { command: `${command} --as ${as}`, does: 'brings back the folder as it was before' }
 }
 
 /** For content that is not here; what is pinned is fetched without being asked for. */
@@ -159,17 +169,28 @@ function describeWhat(explained: WireExplanation, nowMs: number): readonly strin
       ? ['by its name it is litter of a program: it is not sent']
       : []),
     ...(madeUp === undefined ? [] : [MADE_UP[madeUp]]),
-    ...(folder === undefined ? [] : [describeFolder(folder, what)]),
+    ...describeFolder(folder, what),
     ...(isDeleted ? ['it was deleted here, and the service is still to be told'] : []),
-    ...(trashed === undefined
-      ? []
-      : [`${trashed.why} ${formatTime(nowMs - trashed.deletedAtMs)} ago, and kept in the trash`]),
+    ...(trashed === undefined ? [] : [describeTrashed(trashed, folder, nowMs)]),
   ]
 }
 
-function describeFolder(folder: string, what: WireExplanation['what']): string {
-  const isStored = what !== 'special'
-  return `it is in the folder ${folder}${isStored ? ', and stored with it' : ''}`
+function describeTrashed(
+  { why, deletedAtMs }: WireExplanation['inTrash'][number],
+  folder: string | undefined,
+  nowMs: number,
+): string {
+  const ago = `${formatTime(nowMs - deletedAtMs)} ago`
+  if (folder === undefined) return `${why} ${ago}, and kept in the trash`
+  return `a version of the folder ${folder} has it that was ${why} ${ago}, and is kept in the trash`
+}
+
+function describeFolder(
+  folder: string | undefined,
+  what: WireExplanation['what'],
+): readonly string[] {
+  if (folder === undefined || what === 'missing') return []
+  return [`it is in the folder ${folder}${what === 'special' ? '' : ', and stored with it'}`]
 }
 
 function describePlaces(explained: WireExplanation): readonly string[] {

@@ -361,6 +361,37 @@ describe('what is not there', () => {
     expect(await commands('a.txt')).toEqual([`bagfs trash restore /m ${id}`])
   })
 
+  it.each([
+    ['removed from it', 'f/in/a.txt', 'f/b.txt', " --as 'f (before)'"],
+    ['removed with it', 'f', undefined, ''],
+  ])(
+    'is told to be in the trash with its folder, where it was %s',
+    async (_how, path, kept, as) => {
+      await user.makeDirectory('f')
+      await user.makeDirectory('f/in')
+      await user.write('f/in/a.txt', 'content')
+      await user.write('f/b.txt', 'other')
+      await user.drain()
+      await user.remove(path)
+      if (kept !== undefined) await user.write(kept, 'changed')
+      await user.drain()
+      await user.drain()
+      const explained = await told('f/in/a.txt')
+      expect(explained).toMatchObject({
+        what: 'missing',
+        folder: 'f',
+        inTrash: [{ isFolder: true }],
+      })
+      const id = explained.inTrash[0]?.bagId.slice(0, 8) ?? ''
+      const why = kept === undefined ? 'deleted' : 'replaced'
+      expect(await words('f/in/a.txt')).toMatch(
+        new RegExp(String.raw`a version of the folder f has it that was ${why} \d+ s ago`),
+      )
+      expect(await commands('f/in/a.txt')).toEqual([`bagfs trash restore /m ${id}${as}`])
+      await expect(told('f/in/other')).rejects.toMatchObject({ code: 'not-found' })
+    },
+  )
+
   it.each(['nothing', 'f/nothing', '.bagfs/nothing', '.bags/short', '.bagfs/trash/x'])(
     'is not found when nothing is known of it: %s',
     async (path) => {
