@@ -12,6 +12,7 @@ import {
   isLeftToDelete,
   isRefused,
   isSuperseded,
+  isToLookAt,
   isToSend,
   mayDelete,
 } from '../intents/rules.ts'
@@ -61,6 +62,11 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
     .map(({ id }) => id)
     .filter((id) => !failures.has(id))
   await forEach(rest, failures, (id) => deleteRest(deps, id))
+  const looks = outbox
+    .intents()
+    .filter((intent) => isNamed(intent, name) && isToLookAt(intent, deps.clock.now()))
+    .map(({ id }) => id)
+  await forEach(looks, failures, (id) => lookAt(deps, id))
   for (const error of failures.values()) throw error
 }
 
@@ -128,6 +134,21 @@ async function deleteRest(
     'busy',
     `What was there before of ${left.name} stays: what was moved away from ${left.name} is not stored at its new place yet.`,
     { hint: 'bagfs status tells what waits, and which files are still being written.' },
+  )
+}
+
+/** What a late delete took is stored once more. */
+async function lookAt(deps: SyncDeps, id: IntentId): Promise<void> {
+  const { uploader, outbox, clock } = deps
+  await uploader.attemptRest(id)
+  const left = outbox.get(id)
+  if (left === undefined) return
+  if (isToSend(left)) await attemptWhole(deps, id)
+  if (!isToLookAt(left, clock.now())) return
+  throw new DriveError(
+    'unavailable',
+    `Whether the service still has ${left.name} is not known: it gave no listing.`,
+    { hint: 'bagfs status tells how the service is; the drive goes on to ask.' },
   )
 }
 

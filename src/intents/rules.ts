@@ -47,6 +47,11 @@ export function isWatched(intent: Intent): intent is PutIntent & { readonly look
   return intent.kind === 'put' && intent.phase === 'confirmed' && intent.lookAtMs !== undefined
 }
 
+/** True for one of these that is to be looked at by now. */
+export function isToLookAt(intent: Intent, nowMs: number): boolean {
+  return isDone(intent) && isWatched(intent) && intent.lookAtMs <= nowMs
+}
+
 /** True when this intent is sent by itself once its time has come. */
 export function isToSend(intent: Intent): boolean {
   return intent.phase !== 'local' && intent.phase !== 'held' && !isDone(intent)

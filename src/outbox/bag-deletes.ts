@@ -1,11 +1,11 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { BagRecord } from '../domain/record.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
 import { bagsToDelete, isNeeded, isTaken, isUnproven, readerOf } from '../intents/rules.ts'
 import { inheriting, ofPut, seenUploaded } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DoomedBag } from '../trash/keeper.ts'
+import { latestUpload } from './latest-upload.ts'
 import { hasGone } from './lost-answer.ts'
 import type { KnownListing, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
@@ -246,10 +246,6 @@ export class BagDeletes {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
-}
-
-function latestUpload(records: readonly Pick<BagRecord, 'uploadedAtMs'>[]): number {
-  return Math.max(...records.map(({ uploadedAtMs }) => uploadedAtMs))
 }
 
 function isTakenOrDelete(intent: Intent): boolean {

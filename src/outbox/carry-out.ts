@@ -96,10 +96,18 @@ export class CarryOut {
     attempt.onResting()
     // What is given away, or deleted, must not be what a power cut brings back as not sent.
     await this.#deps.outbox.sync.passed(attempt.signal)
-    const kept = await this.#watch.look(proven, attempt.signal)
+    if (!isWatched(proven)) await this.#giveToCache(proven)
+    await this.#deleteReplaced(proven, attempt.signal)
+    if (isWatched(proven)) await this.#lookAt(proven.id, attempt.signal)
+  }
+
+  /** What is watched no more goes to the cache. */
+  async #lookAt(id: IntentId, signal: AbortSignal): Promise<void> {
+    const put = this.#deps.outbox.put(id)
+    if (put === undefined || !isWatched(put)) return
+    const kept = await this.#watch.look(put, signal)
     if (!isTaken(kept)) throw takenByLateDelete(kept)
     if (!isWatched(kept)) await this.#giveToCache(kept)
-    await this.#deleteReplaced(kept, attempt.signal)
   }
 
   /**
@@ -112,8 +120,7 @@ export class CarryOut {
     await this.#watch.untilSafe(put, signal)
     const found = await lookForBag(this.#deps, put, put.bagId, signal)
     if (found === 'ours') {
-      const isGivenAgain = false
-      const latest = await this.#confirm(put, put.bagId, { isGivenAgain })
+      const latest = await this.#confirm(put, put.bagId)
       return isTaken(latest) ? latest : undefined
     }
     await this.#updatePut(put, found === 'other' ? disproven : unanswered)
@@ -136,7 +143,7 @@ export class CarryOut {
       ? await findSent(this.#deps, this.#settings, put, attempt.signal)
       : undefined
     if (found !== undefined) {
-      const latest = await this.#confirm(put, found)
+      const latest = await this.#confirmSent(put, found)
       if (isTaken(latest)) return latest
     }
     refuseDisproven(put)
@@ -222,7 +229,7 @@ export class CarryOut {
       ? await findSent(this.#deps, this.#settings, put, attempt.signal)
       : undefined
     if (found !== undefined) {
-      const latest = await this.#confirm(put, found)
+      const latest = await this.#confirmSent(put, found)
       if (isTaken(latest)) return latest
     }
     return this.#packFolder(await this.#updatePut(put, unpacked), attempt)
@@ -283,25 +290,27 @@ export class CarryOut {
     const disprove = (sending: PutIntent): Promise<unknown> => this.#updatePut(sending, disproven)
     const mayBeDeleted = (bagId: BagId): boolean => this.#bags.mayArriveLate(bagId)
     const deps = { ...this.#deps, mayHave, disprove, mayBeDeleted, answered: this.#answered }
-    const { isProven, isGivenAgain, ...bag } = await send(deps, put, what, attempt)
-    if (isProven) return this.#confirm(put, bag.bagId, { isGivenAgain })
+    const { isProven, givenBeforeMs, ...bag } = await send(deps, put, what, attempt)
+    if (isProven) return this.#confirm(put, bag.bagId, givenBeforeMs)
     return this.#updatePut(put, (latest) => answered(latest, bag, clock.now()))
   }
 
   /** Answers the put to be sent again when this machine deleted the bag while it was given: content was toggled. */
-  async #confirm(
-    put: PutIntent,
-    bagId: BagId,
-    { isGivenAgain = this.#deps.facts.get(bagId) !== undefined } = {},
-  ): Promise<PutIntent> {
+  async #confirm(put: PutIntent, bagId: BagId, givenBeforeMs?: number): Promise<PutIntent> {
     return this.#handover.give(put, bagId, async () => {
       const isGone = await this.#bags.wasDeleted(bagId, put.sentAtMs ?? 0)
       if (isGone) return this.#updatePut(put, unanswered)
-      return this.#writeConfirmed(put, bagId, isGivenAgain)
+      return this.#writeConfirmed(put, bagId, givenBeforeMs)
     })
   }
 
-  #writeConfirmed(put: PutIntent, bagId: BagId, isGivenAgain: boolean): Promise<PutIntent> {
+  /** One whose answer was lost may be a bag that was there before as well. */
+  #confirmSent(put: PutIntent, bagId: BagId): Promise<PutIntent> {
+    const isKnown = this.#deps.facts.get(bagId) !== undefined
+    return this.#confirm(put, bagId, isKnown ? Infinity : undefined)
+  }
+
+  #writeConfirmed(put: PutIntent, bagId: BagId, givenBeforeMs?: number): Promise<PutIntent> {
     return this.#updatePut(put, (latest) => {
       const { content } = put
       if (content.from === 'staged') {
@@ -311,7 +320,7 @@ export class CarryOut {
         this.#deps.facts.learn(bagId, { kind, length, sha256, allocated, ...keptOf(latest) })
       }
       const done = confirmed(latest, bagId, this.#deps.clock.now())
-      return isGivenAgain ? this.#watch.begin(done) : done
+      return givenBeforeMs === undefined ? done : this.#watch.begin(done, givenBeforeMs)
     })
   }
 
@@ -395,7 +404,7 @@ export class CarryOut {
   /** Asks one listing for a put whose answer was lost; true when it is there, and confirmed. */
   async confirmFound(put: PutIntent, signal: AbortSignal): Promise<boolean> {
     const found = await findSent(this.#deps, { listingLagMs: 0 }, put, signal)
-    return found !== undefined && isTaken(await this.#confirm(put, found))
+    return found !== undefined && isTaken(await this.#confirmSent(put, found))
   }
 
   /** See `Handover.run`. */

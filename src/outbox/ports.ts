@@ -20,7 +20,7 @@ export interface KnownListing {
 }
 
 /** The same with all that is in it. */
-interface KnownRecords extends KnownListing {
+export interface KnownRecords extends KnownListing {
   readonly records: readonly BagRecord[]
 }
 

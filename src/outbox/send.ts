@@ -3,6 +3,7 @@ import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import { explainRefusal, type Refused } from './account-room.ts'
 import { isOfOther, isOurs } from './lost-answer.ts'
+import { knownUpload } from './latest-upload.ts'
 import type { Try, UploaderDeps } from './ports.ts'
 import { idOfNoBag, lookForBag } from './proof.ts'
 
@@ -30,8 +31,8 @@ interface Answered {
   readonly isProven: boolean
   /** True for a bag that a DELETE from before may take, see `PutIntent`. */
   readonly isAtRisk: boolean
-  /** True for the id of a bag that was there before. */
-  readonly isGivenAgain: boolean
+  /** For the id of a bag that was there before: when that was uploaded, as far as is known. */
+  readonly givenBeforeMs: number | undefined
 }
 
 /** Sends content to the service: answers the bag that holds it now, and rejects with what stood against that. */
@@ -51,7 +52,8 @@ export async function send(
       ? await requireOurs(deps, put, bagId, attempt.signal)
       : put.replaces.length > 0 && (await requireThere(deps, put, bagId, attempt.signal))
     const isAtRisk = before.isOfOtherMachine(bagId) || deps.mayBeDeleted(bagId)
-    return { bagId, isProven: isSeen && !isAtRisk, isAtRisk, isGivenAgain: isKnown }
+    const givenBeforeMs = isKnown ? before.uploadedAtMs(bagId) : undefined
+    return { bagId, isProven: isSeen && !isAtRisk, isAtRisk, givenBeforeMs }
   } catch (error) {
     if (isDriveError(error) && error.facts.answerLost === true) {
       attempt.onAnswerLost()
@@ -70,6 +72,8 @@ interface KnownBefore {
    * one, the machine that made the later one may not have deleted it yet.
    */
   isOfOtherMachine(bagId: BagId): boolean
+  /** See `knownUpload`. */
+  uploadedAtMs(bagId: BagId): number
 }
 
 function knownBefore({ listing, facts, outbox }: SendDeps, put: PutIntent): KnownBefore {
@@ -86,6 +90,7 @@ function knownBefore({ listing, facts, outbox }: SendDeps, put: PutIntent): Know
       if (!isMeant(bagId)) return !isOfChange(bagId)
       return put.replaces.some((other) => other !== bagId && isListed(other))
     },
+    uploadedAtMs: (bagId) => knownUpload(index, intents, bagId),
   }
 }
 

@@ -18,6 +18,7 @@ import {
   isForUser,
   isSuperseded,
   isTaken,
+  isToLookAt,
   isWatched,
 } from '../intents/rules.ts'
 import { failed, publish, withoutFailure } from '../intents/transitions.ts'
@@ -74,7 +75,7 @@ export class Uploader {
     const parts = {
       ...deps,
       blockersOf: (intent: Intent) => this.#blockersOf(intent),
-      isOver: (intent: Intent) => this.#isOver(intent),
+      isOver: (intent: Intent) => this.#isOver(intent) && !isToLookAt(intent, deps.clock.now()),
     }
     this.#attempts = new Attempts({ ...parts, begin: (id) => this.#run(id) })
     this.#drain = new Drain({
@@ -119,7 +120,10 @@ export class Uploader {
 
   /** The network or the token came back: tries again at once what failed for want of it. */
   serviceIsBack(): void {
-    this.#tryTimes.hasten((id) => failedForWantOfService(this.#deps.outbox.get(id)))
+    this.#tryTimes.hasten((id) => {
+      const intent = this.#deps.outbox.get(id)
+      return failedForWantOfService(intent) || (intent !== undefined && isWatched(intent))
+    })
     this.kick()
   }
 
@@ -322,6 +326,13 @@ export class Uploader {
     await this.#carryOut.run(attempt)
   }
 
+  /** One listing tells of all. */
+  #lookLater(): void {
+    const { outbox, clock } = this.#deps
+    const atMs = clock.now() + LOOK_AGAIN_MS
+    for (const { id } of outbox.intents().filter(isWatched)) this.#tryTimes.set(id, atMs)
+  }
+
   /** See `TakeOver.absorb`. */
   absorb(id: IntentId): Promise<void> {
     return this.#takeOver.absorb(id)
@@ -335,6 +346,11 @@ export class Uploader {
     const before = outbox.get(id)
     // What was superseded is the successor's business; its own try takes it over.
     if (this.#closed || before === undefined || isSuperseded(this.#deps.outbox, id)) return
+    if (isToLookAt(before, clock.now())) {
+      log.debug({ intent: id, error: String(error) }, 'Whether a bag is still there is not known.')
+      this.#lookLater()
+      return
+    }
     const failure = describeFailure(error, before.failure, clock.now())
     const retryAfterMs = error instanceof DriveError ? error.facts.retryAfterMs : undefined
     const wait = isTriedAtOnce
@@ -357,6 +373,9 @@ export class Uploader {
     }
   }
 }
+
+/** After a look at what is watched that found no listing. */
+const LOOK_AGAIN_MS = 10_000
 
 /** For work that has logged its failure itself. */
 const alreadyLogged = (): void => undefined

@@ -1,15 +1,21 @@
 import { listedAs } from '../domain/folder-names.ts'
 import type { BagRecord } from '../domain/record.ts'
+import type { IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
-import { isWatched } from '../intents/rules.ts'
+import { claimsOfBefore, isWatched } from '../intents/rules.ts'
 import { ofPut, seenUploaded, takenAway, unwatched, watched } from '../intents/transitions.ts'
-import { isOfOther } from './lost-answer.ts'
-import type { UploaderDeps, UploaderSettings } from './ports.ts'
+import { latestUpload } from './latest-upload.ts'
+import type { KnownRecords, UploaderDeps, UploaderSettings } from './ports.ts'
+
+type WatchDeps = Pick<UploaderDeps, 'listing' | 'outbox' | 'clock'>
 
 type RiskSettings = Pick<UploaderSettings, 'deletingMs' | 'listingLagMs' | 'durable'>
 
 /** A service that never lists what it gave an id again gets it no more often than this. */
 const MOST_TAKEN = 3
+
+/** Between two looks. */
+const SHORTEST_MS = 500
 
 /**
  * So long a bag that had its id before may be taken by a DELETE from then, in ms. What was stored is listed to the machine
@@ -21,10 +27,12 @@ export function riskMs({ deletingMs, listingLagMs }: RiskSettings): number {
 
 /** Sees to bags that had their ids before: a DELETE names a bag by its id, and one from before may come late. */
 export class Watch {
-  readonly #deps: Pick<UploaderDeps, 'listing' | 'outbox' | 'clock'>
+  readonly #deps: WatchDeps
   readonly #settings: RiskSettings
+  /** When bags were uploaded before, of puts that were not looked at since they were confirmed; the first look removes. */
+  readonly #beforeMs = new Map<IntentId, number>()
 
-  constructor(deps: Pick<UploaderDeps, 'listing' | 'outbox' | 'clock'>, settings: RiskSettings) {
+  constructor(deps: WatchDeps, settings: RiskSettings) {
     this.#deps = deps
     this.#settings = settings
   }
@@ -41,52 +49,55 @@ export class Watch {
     await clock.sleep(Math.min(Math.max(restMs, 0), longestMs), signal)
   }
 
-  /** Where none is known of: a put that was just confirmed is looked at once the listing has it, and once none can come. */
-  begin(put: PutIntent): PutIntent {
+  /** Where none is known of: a put that was just confirmed is looked at until none can come. `beforeMs` as `knownUpload` has it. */
+  begin(put: PutIntent, beforeMs: number): PutIntent {
     // A folder goes on to its next round, which is made to this bag.
     if (put.isFolder === true || (put.timesTaken ?? 0) >= MOST_TAKEN) return put
-    return watched(put, this.#deps.clock.now() + this.#settings.listingLagMs)
+    this.#beforeMs.set(put.id, beforeMs)
+    return watched(put, this.#deps.clock.now())
   }
 
-  /** Looks when it is time. Answers the put as it is then; one that waits again has lost its bag. */
+  /** Looks when it is time. Answers the put as it is then; one that waits again has lost its bag. Rejects without a listing. */
   async look(put: PutIntent, signal: AbortSignal): Promise<PutIntent> {
-    const { listing, outbox, clock } = this.#deps
+    const { listing, clock } = this.#deps
     if (!isWatched(put) || clock.now() < put.lookAtMs) return put
     const current = listing.current()
     const isNewer = current !== undefined && current.startedAtMs >= put.lookAtMs
-    const { index, records } = isNewer ? current : await listing.refreshNow(signal)
-    const found = put.bagId === undefined ? [] : index.recordsOf(put.bagId)
-    if (found.length > 0) return this.#update(put, (latest) => this.#seen(latest, found))
-    if (this.#isReplaced(put, records)) return this.#update(put, unwatched)
-    const latest = outbox.put(put.id)
-    if (latest?.bagId !== put.bagId) return latest ?? put
-    return this.#update(put, takenAway)
+    const found = isNewer ? current : await listing.refreshNow(signal)
+    const beforeMs = this.#beforeMs.get(put.id)
+    this.#beforeMs.delete(put.id)
+    return this.#update(put, (latest) => this.#judge(latest, found, beforeMs))
   }
 
-  /** The first look tells when the bag was uploaded; the second is the last. */
-  #seen(put: PutIntent, found: readonly Pick<BagRecord, 'uploadedAtMs'>[]): PutIntent {
+  /** A change of here that takes the place of the bag deletes it, and is not forgotten while the put is watched. */
+  #judge(put: PutIntent, listing: KnownRecords, beforeMs: number | undefined): PutIntent {
     if (!isWatched(put) || put.bagId === undefined) return put
-    if (put.uploadedAtMs !== undefined) return unwatched(put)
-    const atMs = Math.max(...found.map(({ uploadedAtMs }) => uploadedAtMs))
-    const restMs = riskMs(this.#settings) - this.#settings.listingLagMs
-    return watched(seenUploaded(put, { bagId: put.bagId, atMs }), put.lookAtMs + restMs)
-  }
-
-  /** True where another machine stored a later version under the name: it may have deleted this one for that. */
-  #isReplaced(put: PutIntent, records: readonly BagRecord[]): boolean {
-    const { uploadedAtMs: sinceMs } = put
-    if (sinceMs === undefined) return false
-    const intents = this.#deps.outbox.intents()
-    return records.some(
-      ({ name, bagId, uploadedAtMs }) =>
-        listedAs(name, put) !== undefined &&
-        uploadedAtMs > sinceMs &&
-        !isOfOther(intents, put, bagId),
-    )
+    const { bagId } = put
+    if (claimsOfBefore(this.#deps.outbox, put, bagId).length > 0) return unwatched(put)
+    const nowMs = this.#deps.clock.now()
+    const again = watched(put, nowMs + Math.max(this.#settings.listingLagMs, SHORTEST_MS))
+    const records = listing.index.recordsOf(bagId)
+    const atMs = latestUpload(records)
+    // For as long as a listing may lag it may lack what was just stored, or have it as it was before.
+    if (beforeMs !== undefined && !(atMs > beforeMs)) return again
+    if (records.length > 0) {
+      const isOver = nowMs >= (put.answeredAtMs ?? 0) + riskMs(this.#settings)
+      return isOver ? unwatched(put) : seenUploaded(again, { bagId, atMs })
+    }
+    return isReplaced(put, listing.records) ? unwatched(put) : takenAway(put)
   }
 
   async #update(put: PutIntent, change: (latest: PutIntent) => PutIntent): Promise<PutIntent> {
     const updated = await this.#deps.outbox.update(put.id, ofPut(change), this.#settings)
     return updated?.kind === 'put' ? updated : put
   }
+}
+
+/** True where a later version was stored under the name: the bag may have been deleted for that. */
+function isReplaced(put: PutIntent, records: readonly BagRecord[]): boolean {
+  const { uploadedAtMs: sinceMs } = put
+  if (sinceMs === undefined) return false
+  return records.some(
+    ({ name, uploadedAtMs }) => uploadedAtMs > sinceMs && listedAs(name, put) !== undefined,
+  )
 }

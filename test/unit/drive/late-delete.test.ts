@@ -38,7 +38,8 @@ const { deletingMs } = TUNING.uploads
 async function store(user: DriveInProcess): Promise<string> {
   await user.write('y', 'precious')
   await user.drain()
-  const [record] = (await user.listing.refreshNow()).records
+  const { records } = await user.listing.refreshNow()
+  const record = records.find(({ name }) => name === 'y')
   if (record === undefined) throw new Error('Nothing is stored.')
   return record.bagId
 }
@@ -117,6 +118,66 @@ describe('a DELETE that comes late does not take what came back', () => {
     const next = await account.open()
     await expect.poll(() => account.service.contents()).toEqual(STORED)
     expect(await next.tree()).toEqual(STORED)
+  })
+})
+
+interface Later {
+  readonly what: string
+  readonly change: (user: DriveInProcess) => Promise<void>
+  readonly tree: Record<string, string>
+}
+
+const LATER: readonly Later[] = [
+  { what: 'removed', change: (user) => user.remove('y'), tree: {} },
+  { what: 'overwritten', change: (user) => user.write('y', 'new'), tree: { y: 'new' } },
+  {
+    what: 'lengthened',
+    change: (user) => user.append('y', ' and new'),
+    tree: { y: 'precious and new' },
+  },
+  { what: 'renamed', change: (user) => user.rename('y', 'z'), tree: { z: 'precious' } },
+  {
+    what: 'moved into a folder',
+    change: (user) => user.rename('y', 'F/y'),
+    tree: { 'F/y': 'precious' },
+  },
+  {
+    what: 'replaced by another',
+    change: async (user) => {
+      await user.write('z', 'new')
+      await user.drain()
+      await user.rename('z', 'y')
+    },
+    tree: { y: 'new' },
+  },
+]
+
+describe('what came back, and is changed here while it is watched', () => {
+  const CASES = BACK.flatMap(([back, way]) => LATER.map((later) => ({ back, way, ...later })))
+  const isAnyWatched = (user: DriveInProcess): boolean => user.outbox.intents().some(isWatched)
+
+  it.each(CASES)('by $back is as it was $what', async ({ way, change, tree }) => {
+    const account = await AccountInProcess.start()
+    const users = [await account.open({ writeBack: false }), await account.open({}, 'back')]
+    for (const user of users) {
+      await user.listing.refreshNow()
+      await user.makeDirectory('F').catch(() => undefined)
+      await user.write('F/x', 'x')
+      await store(user)
+      await bringBack(user, way)
+      await user.drain()
+      await change(user)
+      await user.drain()
+      await expect.poll(() => isAnyWatched(user)).toBe(false)
+      await user.drain()
+      const next = await account.open({}, `next ${users.indexOf(user)}`)
+      const expected = { 'F/x': 'x', ...tree }
+      expect(await next.tree()).toEqual(expected)
+      await user.listing.refreshNow()
+      expect(await user.tree()).toEqual(expected)
+      for (const name of Object.keys(tree)) await user.remove(name)
+      await user.drain()
+    }
   })
 })
 
