@@ -1,3 +1,4 @@
+import type { ChangeKind } from './moves/move-gate.ts'
 import { join } from 'node:path'
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
 import { DriveError, goneFile } from '../domain/errors.ts'
@@ -19,6 +20,9 @@ import type { OnDisk, WriteOptions } from './tree/open-file.ts'
 import type { ShareRange } from './tree/share-range.ts'
 
 export type { DriveDeps } from './assemble.ts'
+
+/** A change that may be one of the bytes of a file. */
+const OF_CONTENT = { isOfContent: true }
 
 /**
  * The file system: nodes, handles, operations. Knows no FUSE and no HTTP; every rejection is a
@@ -129,7 +133,7 @@ export class Drive {
 
   /** Cuts or lengthens a file; what close would do follows at once. */
   async truncate(node: NodeId, length: number): Promise<void> {
-    await this.#change(node, () => this.#homes.changing(node).truncate(node, length))
+    await this.#change(node, () => this.#homes.changing(node).truncate(node, length), OF_CONTENT)
   }
 
   /** Cuts or lengthens an open file: the version that was opened, whatever its name leads to by now. */
@@ -151,10 +155,12 @@ export class Drive {
   ): Promise<{ readonly attributes: Attributes; readonly handle: HandleId }> {
     const home = this.#homes.making(parent, name)
     const begun = await this.#beginnings.of(parent, { mode, ...options.owner })
-    return this.#changeIn(parent, name, async () => {
+    const create = async () => {
       const made = await home.create(parent, name, begun, options)
       return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
-    })
+    }
+    // One that is there is opened.
+    return this.#changeIn(parent, name, create, OF_CONTENT)
   }
 
   /** As `create`, of a file without a name (O_TMPFILE), which goes with its last handle, unless `link` gives it one. */
@@ -226,28 +232,41 @@ export class Drive {
       this.#refuseLeft(node)
       return handles.add(await this.#homes.at(node).open(node, options))
     }
-    return this.#change(node, async () =>
-      handles.add(await this.#homes.changing(node).open(node, options)),
+    return this.#change(
+      node,
+      async () => handles.add(await this.#homes.changing(node).open(node, options)),
+      OF_CONTENT,
     )
   }
 
   /** Makes a change of a node: not while it moves to another place, and not at one that it has left. */
-  #change<Result>(node: NodeId, task: () => Promise<Result>): Promise<Result> {
+  #change<Result>(
+    node: NodeId,
+    task: () => Promise<Result>,
+    what: ChangeKind = {},
+  ): Promise<Result> {
     return this.#parts.gate.change(
       () => this.pathOf(node),
       () => {
         this.#refuseLeft(node)
         return task()
       },
+      what,
     )
   }
 
   /** The same for a change of a name in a directory. */
-  #changeIn<Result>(parent: NodeId, name: string, task: () => Promise<Result>): Promise<Result> {
-    return this.#parts.gate.change(() => {
+  #changeIn<Result>(
+    parent: NodeId,
+    name: string,
+    task: () => Promise<Result>,
+    what: ChangeKind = {},
+  ): Promise<Result> {
+    const pathNow = (): string | undefined => {
       const path = this.pathOf(parent)
       return path === undefined ? path : join(path, name)
-    }, task)
+    }
+    return this.#parts.gate.change(pathNow, task, what)
   }
 
   /** The same for names of two directories. */

@@ -16,7 +16,7 @@ export class LeavingPlace {
   readonly #deps: LeavingPlaceDeps
   readonly #source: Pick<MoveSource, 'path' | 'handles' | 'openNow'>
   #handles: readonly OpenPath[] | undefined
-  #reopen: (() => void) | undefined
+  readonly #reopen: (() => void)[] = []
 
   constructor(deps: LeavingPlaceDeps, source: Pick<MoveSource, 'path' | 'handles' | 'openNow'>) {
     this.#deps = deps
@@ -25,9 +25,26 @@ export class LeavingPlace {
 
   /** From now on nothing of it is changed, until `letGo`. Throws `busy` where something was opened, or is being changed. */
   hold(): void {
-    this.#reopen ??= this.#deps.gate.close(this.#source.path)
+    this.#close({})
     this.#refuseChanging()
     this.#handles = this.#source.openNow()
+  }
+
+  /** From now on its content is not changed; all else is, until `holdRest`. Throws as `hold`. */
+  holdContent(): void {
+    this.#close({ isForContent: true })
+    this.#refuseChanging()
+  }
+
+  /** After `holdContent`: resolves when nothing of it is being changed any more. */
+  async holdRest(): Promise<void> {
+    this.#close({})
+    await this.#deps.gate.untilChanged(this.#source.path)
+    this.#handles = this.#source.openNow()
+  }
+
+  #close(what: { readonly isForContent?: boolean }): void {
+    this.#reopen.push(this.#deps.gate.close(this.#source.path, what))
   }
 
   /** Open files that are to go on at the new place. */
@@ -48,7 +65,7 @@ export class LeavingPlace {
 
   /** Changes go on, at the new place where there is one. */
   letGo(): void {
-    this.#reopen?.()
+    for (const reopen of this.#reopen.splice(0)) reopen()
   }
 
   /** The name of a file that stands aside leads to another one, which is what moves. */

@@ -1,14 +1,21 @@
 import { deferred } from '../../domain/deferred.ts'
 
+/** What a change is of; without anything, of all but the bytes of a file. */
+export interface ChangeKind {
+  readonly isOfContent?: boolean
+}
+
 interface ClosedPath {
   readonly path: string
+  /** True while other changes than those of content go on. */
+  readonly isForContent: boolean
   readonly end: Promise<void>
 }
 
 /** Keeps changes apart from moves: what is changed at a place that is being left would be lost. */
 export class MoveGate {
   /** Paths from the root of what is being changed; each change removes its own. */
-  readonly #underWay = new Set<{ readonly path: string }>()
+  readonly #underWay = new Set<{ readonly path: string; readonly end: Promise<void> }>()
   /** Each move removes its own. */
   readonly #closed = new Set<ClosedPath>()
 
@@ -19,36 +26,50 @@ export class MoveGate {
   async change<Result>(
     pathNow: () => string | undefined,
     task: () => Promise<Result>,
+    { isOfContent = false }: ChangeKind = {},
   ): Promise<Result> {
     // Looked at and noted in one turn: a move must not close the path in between.
-    while (this.#over(pathNow()) !== undefined) await this.untilOpen(pathNow)
+    while (this.#over(pathNow(), isOfContent) !== undefined) {
+      await this.#untilOpen(pathNow, isOfContent)
+    }
     const path = pathNow()
     if (path === undefined) return task()
-    const change = { path }
+    const { promise: end, resolve } = deferred()
+    const change = { path, end }
     this.#underWay.add(change)
     try {
       return await task()
     } finally {
       this.#underWay.delete(change)
+      resolve()
     }
   }
 
   /** Resolves when what a path leads to is not leaving its place. */
-  async untilOpen(pathNow: () => string | undefined): Promise<void> {
-    for (let closed = this.#over(pathNow()); closed !== undefined; closed = this.#over(pathNow())) {
-      await closed.end
-    }
+  untilOpen(pathNow: () => string | undefined): Promise<void> {
+    return this.#untilOpen(pathNow, false)
   }
 
-  /** No change at a path, or below it, begins until what this answers is called. */
-  close(path: string): () => void {
+  async #untilOpen(pathNow: () => string | undefined, isOfContent: boolean): Promise<void> {
+    const over = (): ClosedPath | undefined => this.#over(pathNow(), isOfContent)
+    for (let closed = over(); closed !== undefined; closed = over()) await closed.end
+  }
+
+  /** No change at a path, or below it, begins until what this answers is called; with `isForContent`, none of content. */
+  close(path: string, { isForContent = false } = {}): () => void {
     const { promise: end, resolve } = deferred()
-    const closed = { path, end }
+    const closed = { path, end, isForContent }
     this.#closed.add(closed)
     return () => {
       this.#closed.delete(closed)
       resolve()
     }
+  }
+
+  /** Resolves when nothing of what is being changed now at a path, or below it, is any more. */
+  async untilChanged(path: string): Promise<void> {
+    const changes = [...this.#underWay].filter((change) => isIn(path, change.path))
+    await Promise.all(changes.map(({ end }) => end))
   }
 
   /** True while something at a path, or below it, is being changed. */
@@ -57,8 +78,11 @@ export class MoveGate {
   }
 
   /** What has no path any more may be what just left its place: its open files are led to the new one in a moment. */
-  #over(path: string | undefined): ClosedPath | undefined {
-    return [...this.#closed].find((closed) => path === undefined || isIn(closed.path, path))
+  #over(path: string | undefined, isOfContent: boolean): ClosedPath | undefined {
+    return [...this.#closed].find(
+      (closed) =>
+        (isOfContent || !closed.isForContent) && (path === undefined || isIn(closed.path, path)),
+    )
   }
 }
 

@@ -138,11 +138,11 @@ export class MovesToRoot {
 
   /**
    * In mode through the service has the file at its new place before it leaves the old one. Until then no program changes
-   * it: a move that is refused later would have replaced what had the new name.
+   * its content: a move that is refused later would have replaced what had the new name.
    */
   async #moveFile({ source, left }: FromFolder, newName: string, draft: RootPlace): Promise<void> {
     const { names, openFolders, log, onStep } = this.#deps
-    left.hold()
+    left.holdContent()
     const [file] = await openFolders.inTurns([source.folder], () => source.finish())
     if (file?.type !== 'file') throw new DriveError('stale', 'This is no file any more.')
     const copy = join(dirname(draft.path), 'files', file.file)
@@ -176,6 +176,7 @@ export class MovesToRoot {
       await source.folder.changes.begin()
       await source.remove({ id: put })
     }
+    await left.holdRest()
     await openFolders.inTurns([source.folder], remove)
     onStep?.('move.removed')
     await this.#followAttributes(node, placed, keptNow(source))

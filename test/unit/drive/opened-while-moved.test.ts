@@ -144,4 +144,32 @@ describe('a change', () => {
     await waiting
     expect(order).toEqual(['e', 'g/f', 'nameless'])
   })
+
+  it('of content waits longer than others do, and a move can wait for those', async () => {
+    const gate = new MoveGate()
+    const order: string[] = []
+    const letGo = gate.close('d/f', { isForContent: true })
+    const change = (name: string, isOfContent: boolean): Promise<unknown> =>
+      gate.change(
+        () => 'd/f',
+        () => Promise.resolve(order.push(name)),
+        { isOfContent },
+      )
+    const content = change('content', true)
+    await change('mode', false)
+    const mayEnd = deferred()
+    const slow = gate.change(
+      () => 'd/f',
+      async () => {
+        await mayEnd.promise
+        order.push('slow')
+      },
+    )
+    const idle = gate.untilChanged('d').then(() => order.push('idle'))
+    mayEnd.resolve()
+    await idle
+    letGo()
+    await Promise.all([slow, content])
+    expect(order).toEqual(['mode', 'slow', 'idle', 'content'])
+  })
 })
