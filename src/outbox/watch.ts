@@ -29,7 +29,7 @@ export function riskMs({ deletingMs, listingLagMs }: RiskSettings): number {
 export class Watch {
   readonly #deps: WatchDeps
   readonly #settings: RiskSettings
-  /** When bags were uploaded before, of puts that were not looked at since they were confirmed; the first look removes. */
+  /** When the bags of puts were uploaded before; removed once the put is forgotten. */
   readonly #beforeMs = new Map<IntentId, number>()
 
   constructor(deps: WatchDeps, settings: RiskSettings) {
@@ -53,8 +53,12 @@ export class Watch {
   begin(put: PutIntent, beforeMs: number): PutIntent {
     // A folder goes on to its next round, which is made to this bag.
     if (put.isFolder === true || (put.timesTaken ?? 0) >= MOST_TAKEN) return put
+    const { outbox, clock } = this.#deps
+    for (const id of this.#beforeMs.keys()) {
+      if (outbox.get(id) === undefined) this.#beforeMs.delete(id)
+    }
     this.#beforeMs.set(put.id, beforeMs)
-    return watched(put, this.#deps.clock.now())
+    return watched(put, clock.now())
   }
 
   /** Looks when it is time. Answers the put as it is then; one that waits again has lost its bag. Rejects without a listing. */
@@ -64,26 +68,27 @@ export class Watch {
     const current = listing.current()
     const isNewer = current !== undefined && current.startedAtMs >= put.lookAtMs
     const found = isNewer ? current : await listing.refreshNow(signal)
-    const beforeMs = this.#beforeMs.get(put.id)
-    this.#beforeMs.delete(put.id)
-    return this.#update(put, (latest) => this.#judge(latest, found, beforeMs))
+    return this.#update(put, (latest) => this.#judge(latest, found))
   }
 
   /** A change of here that takes the place of the bag deletes it, and is not forgotten while the put is watched. */
-  #judge(put: PutIntent, listing: KnownRecords, beforeMs: number | undefined): PutIntent {
+  #judge(put: PutIntent, listing: KnownRecords): PutIntent {
     if (!isWatched(put) || put.bagId === undefined) return put
     const { bagId } = put
     if (claimsOfBefore(this.#deps.outbox, put, bagId).length > 0) return unwatched(put)
+    const { listingLagMs } = this.#settings
     const nowMs = this.#deps.clock.now()
-    const again = watched(put, nowMs + Math.max(this.#settings.listingLagMs, SHORTEST_MS))
+    const sinceMs = nowMs - (put.answeredAtMs ?? 0)
+    const again = watched(put, nowMs + Math.max(listingLagMs, SHORTEST_MS))
     const records = listing.index.recordsOf(bagId)
-    const atMs = latestUpload(records)
-    // For as long as a listing may lag it may lack what was just stored, or have it as it was before.
-    if (beforeMs !== undefined && !(atMs > beforeMs)) return again
     if (records.length > 0) {
-      const isOver = nowMs >= (put.answeredAtMs ?? 0) + riskMs(this.#settings)
-      return isOver ? unwatched(put) : seenUploaded(again, { bagId, atMs })
+      if (sinceMs >= riskMs(this.#settings)) return unwatched(put)
+      const atMs = latestUpload(records)
+      // A listing that lags may have the bag as it was before.
+      const isNew = atMs > (this.#beforeMs.get(put.id) ?? Infinity)
+      return isNew ? seenUploaded(again, { bagId, atMs }) : again
     }
+    if (sinceMs < listingLagMs) return again
     return isReplaced(put, listing.records) ? unwatched(put) : takenAway(put)
   }
 
