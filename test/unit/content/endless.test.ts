@@ -9,6 +9,23 @@ import { eventually } from '../../support/eventually.ts'
 
 afterEach(cleanUp)
 
+/** A reader that was told the listed length: after a second so many bytes had come, and no length. */
+async function tellListed(
+  { cache, service, clock }: Awaited<ReturnType<typeof setUp>>,
+  listedLength: number,
+  sent: number,
+): Promise<BagReader> {
+  service.closeGate(sent)
+  const reader = cache.open(A, { listedLength })
+  const length = reader.length()
+  await eventually(() => {
+    expect(service.requests[0]?.sent).toBe(sent)
+  })
+  clock.advance(1000)
+  expect(await length).toBe(listedLength)
+  return reader
+}
+
 const A = id('a')
 const MIB = 1024 * 1024
 /** What one open bag may hold beyond the limit, and what is counted already and about to be written. */
@@ -97,17 +114,11 @@ describe('a body without a length', () => {
   })
 
   it('has the listed one after a moment, and its last byte when that turned out to be true', async () => {
-    const { cache, service, clock } = await setUp({ length: false })
+    const made = await setUp({ length: false })
+    const { service } = made
     const content = noiseOf(300_000)
     service.contents.set(A, content)
-    service.closeGate(299_000)
-    const reader = cache.open(A, { listedLength: 300_000 })
-    const length = reader.length()
-    await eventually(() => {
-      expect(service.requests[0]?.sent).toBe(299_000)
-    })
-    clock.advance(1000)
-    expect(await length).toBe(300_000)
+    const reader = await tellListed(made, 300_000, 299_000)
     expect((await readSome(reader, 0, 1000)).equals(content.subarray(0, 1000))).toBe(true)
     const all = readAll(reader, MIB)
     service.openGate()
@@ -115,18 +126,12 @@ describe('a body without a length', () => {
   })
 
   it('is cut short for nobody who was told a listed one that is too small', async () => {
-    const { cache, service, clock } = await setUp({ length: false })
+    const made = await setUp({ length: false })
+    const { cache, service } = made
     const content = noiseOf(300_000)
     service.contents.set(A, content)
     service.listed.set(A, [100_000])
-    service.closeGate(200_000)
-    const reader = cache.open(A, { listedLength: 100_000 })
-    const length = reader.length()
-    await eventually(() => {
-      expect(service.requests[0]?.sent).toBe(200_000)
-    })
-    clock.advance(1000)
-    expect(await length).toBe(100_000)
+    const reader = await tellListed(made, 100_000, 200_000)
     await readSome(reader, 0, 50_000)
     expect(reader.readNow(Buffer.alloc(50_000), 0)).toBe(50_000)
     expect(reader.readNow(Buffer.alloc(50_000), 50_000)).toBeUndefined()
@@ -143,17 +148,11 @@ describe('a reader that was told too long a length', () => {
   const content = noiseOf(100_000)
 
   it('by the listing is given no end, and the true one when it opens the file again', async () => {
-    const { cache, service, clock } = await setUp({ length: false, ranges: false })
+    const made = await setUp({ length: false, ranges: false })
+    const { cache, service } = made
     service.contents.set(A, content)
     service.listed.set(A, [300_000])
-    service.closeGate(70_000)
-    const reader = cache.open(A, { listedLength: 300_000 })
-    const length = reader.length()
-    await eventually(() => {
-      expect(service.requests[0]?.sent).toBe(70_000)
-    })
-    clock.advance(1000)
-    expect(await length).toBe(300_000)
+    const reader = await tellListed(made, 300_000, 70_000)
     service.listed.set(A, [100_000])
     service.openGate()
     await expectNoEnd(cache, reader)

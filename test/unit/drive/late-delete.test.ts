@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/domain/clock.ts'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
-import { isAnswered, isDone, isWatched } from '../../../src/intents/rules.ts'
+import { isAnswered, isDone, isToLookAt, isWatched } from '../../../src/intents/rules.ts'
 import { TUNING } from '../../../src/mount/build-drive.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import { DriveInProcess, serviceOf } from '../../support/drive-in-process.ts'
@@ -94,30 +94,43 @@ describe('a DELETE that comes late does not take what came back', () => {
     },
   )
 
-  it.each(BACK)('by %s, where it was of a machine that is not known of', async (_what, way) => {
-    const account = await AccountInProcess.start()
-    const user = await account.open()
-    const bagId = await store(user)
-    await bringBack(user, way)
-    await user.drain()
-    await arrive(account, bagId)
-    expect(await user.read('y')).toBe('precious')
-    await expect.poll(() => account.service.contents()).toEqual(STORED)
-    await expect.poll(() => user.outbox.intents().some(isWatched)).toBe(false)
-    expect(await user.tree()).toEqual(STORED)
-  })
+  it.each(
+    BACK.flatMap(([what, way]) => [false, true].map((isKilled) => ({ what, way, isKilled }))),
+  )(
+    'by $what, where it was of a machine that is not known of (killed: $isKilled)',
+    async ({ way, isKilled }) => {
+      const account = await AccountInProcess.start()
+      let user = await account.open()
+      const bagId = await store(user)
+      await bringBack(user, way)
+      await user.drain()
+      if (isKilled) await user.drop()
+      await arrive(account, bagId)
+      if (isKilled) user = await account.open()
+      else expect(await user.read('y')).toBe('precious')
+      await expect.poll(() => account.service.contents()).toEqual(STORED)
+      await expect.poll(() => user.outbox.intents().some(isWatched)).toBe(false)
+      expect(await user.tree()).toEqual(STORED)
+    },
+  )
 
-  it.each(BACK)('by %s, when the drive is killed meanwhile', async (_what, way) => {
+  it('before sync returns, where a look is due, and the service gives no listing for a while', async () => {
     const account = await AccountInProcess.start()
+    const { proxy } = account.service
     const user = await account.open()
     const bagId = await store(user)
-    await bringBack(user, way)
+    await user.write('y', 'other')
+    await user.write('y', 'precious')
     await user.drain()
-    await user.drop()
+    const isBack = proxy.add({ match: { path: /files_list/ }, fault: { answer: { status: 500 } } })
     await arrive(account, bagId)
-    const next = await account.open()
-    await expect.poll(() => account.service.contents()).toEqual(STORED)
-    expect(await next.tree()).toEqual(STORED)
+    const isDue = (): boolean => user.outbox.intents().some((each) => isToLookAt(each, Date.now()))
+    await expect.poll(isDue, { timeout: 10_000 }).toBe(true)
+    const { commands } = user.drive
+    await expect(commands.sync()).rejects.toThrow('still has y is not known')
+    isBack()
+    await commands.sync()
+    expect(await account.service.contents()).toEqual(STORED)
   })
 })
 

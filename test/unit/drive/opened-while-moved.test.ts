@@ -148,7 +148,7 @@ describe('a change', () => {
   it('of content waits longer than others do, and a move can wait for those', async () => {
     const gate = new MoveGate()
     const order: string[] = []
-    const letGo = gate.close('d/f', { isForContent: true })
+    const letGo = gate.close('d/f', { isOfContent: true })
     const change = (name: string, isOfContent: boolean): Promise<unknown> =>
       gate.change(
         () => 'd/f',

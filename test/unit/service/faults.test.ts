@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { toBagId } from '../../../src/domain/ids.ts'
 import {
   startFaultProxy,
@@ -23,6 +23,7 @@ const content = Buffer.from('0123456789'.repeat(10_000))
 async function proxied(...rules: FaultRule[]): Promise<{ target: TestServer; proxy: FaultProxy }> {
   const target = await scripted(({ method, path, headers }, response) => {
     if (method === 'POST') json(response, { bag_id: 'new' })
+    else if (method === 'DELETE') json(response, { success: true })
     else if (path === '/api/user/files_list') json(response, [])
     else {
       const start = Number(/^bytes=(\d+)-$/.exec(headers.range ?? '')?.[1] ?? -1)
@@ -120,6 +121,16 @@ describe('through the proxy', () => {
     const error = await failureOf(serviceFor(proxy.url).uploadFile(await fileToUpload('hello')))
     expect(error).toMatchObject({ code: 'unavailable', facts: { answerLost: true } })
     expect(target.received).toHaveLength(1)
+  })
+
+  it('a delete that is made again tells that its first request may still arrive', async () => {
+    const { proxy, target } = await proxied(once({ loseAnswer: true }))
+    const onAnswerLost = vi.fn()
+    await serviceFor(proxy.url).deleteBag(bag, { onAnswerLost })
+    expect(onAnswerLost).toHaveBeenCalledTimes(1)
+    expect(target.received).toHaveLength(2)
+    await serviceFor(proxy.url).deleteBag(bag, { onAnswerLost })
+    expect(onAnswerLost).toHaveBeenCalledTimes(1)
   })
 
   it('a cut upload is made again', async () => {
