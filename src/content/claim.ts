@@ -10,7 +10,8 @@ export interface ClaimOptions {
 /** What a bag must know of each of its readers. */
 export class Claim {
   readonly takesDoubts: boolean
-  readonly #listedLength: number | undefined
+  /** See `ClaimOptions`. */
+  readonly listedLength: number | undefined
   /** Length that the reader was given last. */
   #toldLength: number | undefined
   /** Generation of the bytes that the reader was given; undefined before the first. */
@@ -18,12 +19,7 @@ export class Claim {
 
   constructor(options: ClaimOptions) {
     this.takesDoubts = options.takesDoubts === true
-    this.#listedLength = options.listedLength
-  }
-
-  /** The listed length, for want of the true one. */
-  get listedLength(): number | undefined {
-    return this.#listedLength
+    this.listedLength = options.listedLength
   }
 
   /** The reader is told this length. */

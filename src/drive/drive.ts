@@ -1,7 +1,5 @@
-import type { ChangeKind } from './moves/move-gate.ts'
-import { join } from 'node:path'
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
-import { DriveError, goneFile } from '../domain/errors.ts'
+import { DriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { WholeFile } from '../domain/whole-file.ts'
 import type { Attributes, DirectoryEntry } from './tree/attributes.ts'
@@ -12,6 +10,7 @@ import { assemble, type DriveDeps, type DriveParts } from './assemble.ts'
 import { ExtendedAttributes } from './extended-attributes.ts'
 import { Homes, type MadeUp } from './homes.ts'
 import { isHere } from './is-here.ts'
+import { NodeChanges, OF_CONTENT } from './node-changes.ts'
 import type { Nodes } from './tree/nodes.ts'
 import type { DriveSettings } from './settings.ts'
 import { copyRange, lengthen, writeZeros, type ByteSpan } from './tree/ranges.ts'
@@ -20,9 +19,6 @@ import type { OnDisk, WriteOptions } from './tree/open-file.ts'
 import type { ShareRange } from './tree/share-range.ts'
 
 export type { DriveDeps } from './assemble.ts'
-
-/** A change that may be one of the bytes of a file. */
-const OF_CONTENT = { isOfContent: true }
 
 /**
  * The file system: nodes, handles, operations. Knows no FUSE and no HTTP; every rejection is a
@@ -34,6 +30,7 @@ export class Drive {
   readonly #parts: DriveParts
   readonly #homes: Homes
   readonly #beginnings: Beginnings
+  readonly #changes: NodeChanges
   /** The extended attributes of its nodes. */
   readonly extended: ExtendedAttributes
   /** What is so now, and when that may be other: for a kernel that goes by what it was told. */
@@ -45,11 +42,12 @@ export class Drive {
     this.#parts = assemble(deps, settings)
     this.#homes = new Homes(this.#parts, settings)
     this.#beginnings = new Beginnings(this.#homes, settings)
+    this.#changes = new NodeChanges(this.#parts)
     this.now = new DriveNow(this.#parts)
     this.commands = new DriveCommands(deps, this.#parts, this)
     this.extended = new ExtendedAttributes({
       ...{ ...deps, homes: this.#homes },
-      change: (node, task) => this.#change(node, task),
+      change: (node, task) => this.#changes.of(node, task),
     })
   }
 
@@ -126,14 +124,18 @@ export class Drive {
     const masked =
       mode === undefined ? changes : { ...changes, mode: this.#beginnings.masked(mode) }
     const ctimeMs = this.#deps.clock.now()
-    await this.#change(node, () =>
+    await this.#changes.of(node, () =>
       this.#homes.changing(node).setAttributes(node, { ...masked, ctimeMs }),
     )
   }
 
   /** Cuts or lengthens a file; what close would do follows at once. */
   async truncate(node: NodeId, length: number): Promise<void> {
-    await this.#change(node, () => this.#homes.changing(node).truncate(node, length), OF_CONTENT)
+    await this.#changes.of(
+      node,
+      () => this.#homes.changing(node).truncate(node, length),
+      OF_CONTENT,
+    )
   }
 
   /** Cuts or lengthens an open file: the version that was opened, whatever its name leads to by now. */
@@ -160,7 +162,7 @@ export class Drive {
       return { attributes: made.attributes, handle: this.#parts.handles.add(made.file) }
     }
     // One that is there is opened.
-    return this.#changeIn(parent, name, create, OF_CONTENT)
+    return this.#changes.ofName(parent, name, create, OF_CONTENT)
   }
 
   /** As `create`, of a file without a name (O_TMPFILE), which goes with its last handle, unless `link` gives it one. */
@@ -182,7 +184,7 @@ export class Drive {
     return this.#parts.handles.change(handle, async (file) => {
       if (home.link === undefined) throw new DriveError('not-permitted', 'It keeps no files.')
       const link = home.link.bind(home)
-      return this.#changeIn(parent, name, () => link(file, parent, name))
+      return this.#changes.ofName(parent, name, () => link(file, parent, name))
     })
   }
 
@@ -194,7 +196,7 @@ export class Drive {
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
     const made = await this.#beginnings.ofDirectory(parent, { mode, ...owner })
-    await this.#changeIn(parent, name, () => home.makeDirectory(parent, name, made))
+    await this.#changes.ofName(parent, name, () => home.makeDirectory(parent, name, made))
   }
 
   /** A relative link that stays inside its folder; others are refused. */
@@ -206,7 +208,9 @@ export class Drive {
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
     const { uid, gid } = await this.#beginnings.of(parent, { mode: 0o777, ...owner })
-    await this.#changeIn(parent, name, () => home.makeSymlink(parent, name, target, { uid, gid }))
+    await this.#changes.ofName(parent, name, () =>
+      home.makeSymlink(parent, name, target, { uid, gid }),
+    )
   }
 
   /** A fifo, a socket or a device: of this machine, and never sent. */
@@ -218,7 +222,7 @@ export class Drive {
   ): Promise<void> {
     const home = this.#homes.making(parent, name)
     const begun = await this.#beginnings.of(parent, made)
-    await this.#changeIn(parent, name, () => home.makeNode(parent, name, begun, special))
+    await this.#changes.ofName(parent, name, () => home.makeNode(parent, name, begun, special))
   }
 
   async readSymlink(node: NodeId): Promise<string> {
@@ -228,58 +232,14 @@ export class Drive {
   async open(node: NodeId, options: OpenOptions): Promise<HandleId> {
     const { handles } = this.#parts
     if (!options.writable && !options.truncate) {
-      await this.#parts.gate.untilOpen(() => this.pathOf(node))
-      this.#refuseLeft(node)
+      await this.#changes.settled(node)
       return handles.add(await this.#homes.at(node).open(node, options))
     }
-    return this.#change(
+    return this.#changes.of(
       node,
       async () => handles.add(await this.#homes.changing(node).open(node, options)),
       OF_CONTENT,
     )
-  }
-
-  /** Makes a change of a node: not while it moves to another place, and not at one that it has left. */
-  #change<Result>(
-    node: NodeId,
-    task: () => Promise<Result>,
-    what: ChangeKind = {},
-  ): Promise<Result> {
-    return this.#parts.gate.change(
-      () => this.pathOf(node),
-      () => {
-        this.#refuseLeft(node)
-        return task()
-      },
-      what,
-    )
-  }
-
-  /** The same for a change of a name in a directory. */
-  #changeIn<Result>(
-    parent: NodeId,
-    name: string,
-    task: () => Promise<Result>,
-    what: ChangeKind = {},
-  ): Promise<Result> {
-    const pathNow = (): string | undefined => {
-      const path = this.pathOf(parent)
-      return path === undefined ? path : join(path, name)
-    }
-    return this.#parts.gate.change(pathNow, task, what)
-  }
-
-  /** The same for names of two directories. */
-  #changeBoth<Result>(one: NodeId, other: NodeId, task: () => Promise<Result>): Promise<Result> {
-    const { gate } = this.#parts
-    return gate.change(
-      () => this.pathOf(one),
-      () => gate.change(() => this.pathOf(other), task),
-    )
-  }
-
-  #refuseLeft(node: NodeId): void {
-    if (this.#parts.handles.hasLeft(node)) throw goneFile()
   }
 
   /** Whether a node's bytes can be read without asking the service. */
@@ -397,14 +357,14 @@ export class Drive {
   ): Promise<NodeId> {
     const owner = this.#homes.changing(parent)
     const { root } = this.#parts
-    return this.#changeIn(parent, name, () =>
+    return this.#changes.ofName(parent, name, () =>
       owner === root ? root.unlink(parent, name, options) : owner.unlink(parent, name),
     )
   }
 
   async removeDirectory(parent: NodeId, name: string): Promise<void> {
     const home = this.#homes.changing(parent)
-    await this.#changeIn(parent, name, () => home.removeDirectory(parent, name))
+    await this.#changes.ofName(parent, name, () => home.removeDirectory(parent, name))
   }
 
   /** Rejects `cross-device` for what is in a directory that the drive makes up: programs copy then. */
@@ -412,7 +372,7 @@ export class Drive {
     const newOwner = this.#homes.making(newParent, newName)
     const owner = this.#homes.changing(parent)
     const { moves } = this.#parts
-    await this.#changeBoth(parent, newParent, async () => {
+    await this.#changes.ofBoth(parent, newParent, async () => {
       if (moves.isBetween(parent, newParent)) await moves.rename(parent, name, newParent, newName)
       else if (owner === newOwner) await owner.rename(parent, name, newParent, newName)
       else throw new DriveError('cross-device', 'This directory is not stored.')
@@ -427,7 +387,7 @@ export class Drive {
       throw new DriveError('invalid', 'Names are exchanged within the root, or within one folder.')
     }
     const exchange = owner.exchange.bind(owner)
-    await this.#changeBoth(parent, newParent, () => exchange(parent, name, newParent, newName))
+    await this.#changes.ofBoth(parent, newParent, () => exchange(parent, name, newParent, newName))
   }
 
   /** The room of the account: what is left of it, and what takes it. */

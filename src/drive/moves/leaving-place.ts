@@ -2,7 +2,7 @@ import { DriveError } from '../../domain/errors.ts'
 import type { NodeId } from '../../domain/ids.ts'
 import type { Handles } from '../tree/handles.ts'
 import type { Nodes } from '../tree/nodes.ts'
-import { isIn, type MoveGate } from './move-gate.ts'
+import { isIn, type ChangeKind, type MoveGate } from './move-gate.ts'
 import type { MoveSource, OpenPath } from './source.ts'
 
 interface LeavingPlaceDeps {
@@ -25,25 +25,25 @@ export class LeavingPlace {
 
   /** From now on nothing of it is changed, until `letGo`. Throws `busy` where something was opened, or is being changed. */
   hold(): void {
-    this.#close({})
+    this.#close()
     this.#refuseChanging()
     this.#handles = this.#source.openNow()
   }
 
   /** From now on its content is not changed; all else is, until `holdRest`. Throws as `hold`. */
   holdContent(): void {
-    this.#close({ isForContent: true })
+    this.#close({ isOfContent: true })
     this.#refuseChanging()
   }
 
   /** After `holdContent`: resolves when nothing of it is being changed any more. */
   async holdRest(): Promise<void> {
-    this.#close({})
+    this.#close()
     await this.#deps.gate.untilChanged(this.#source.path)
     this.#handles = this.#source.openNow()
   }
 
-  #close(what: { readonly isForContent?: boolean }): void {
+  #close(what: ChangeKind = {}): void {
     this.#reopen.push(this.#deps.gate.close(this.#source.path, what))
   }
 

@@ -7,8 +7,8 @@ export interface ChangeKind {
 
 interface ClosedPath {
   readonly path: string
-  /** True while other changes than those of content go on. */
-  readonly isForContent: boolean
+  /** True where other changes go on. */
+  readonly isOfContent: boolean
   readonly end: Promise<void>
 }
 
@@ -55,10 +55,10 @@ export class MoveGate {
     for (let closed = over(); closed !== undefined; closed = over()) await closed.end
   }
 
-  /** No change at a path, or below it, begins until what this answers is called; with `isForContent`, none of content. */
-  close(path: string, { isForContent = false } = {}): () => void {
+  /** No change at a path, or below it, begins until what this answers is called; with `isOfContent`, none of content. */
+  close(path: string, { isOfContent = false }: ChangeKind = {}): () => void {
     const { promise: end, resolve } = deferred()
-    const closed = { path, end, isForContent }
+    const closed = { path, end, isOfContent }
     this.#closed.add(closed)
     return () => {
       this.#closed.delete(closed)
@@ -81,7 +81,7 @@ export class MoveGate {
   #over(path: string | undefined, isOfContent: boolean): ClosedPath | undefined {
     return [...this.#closed].find(
       (closed) =>
-        (isOfContent || !closed.isForContent) && (path === undefined || isIn(closed.path, path)),
+        (isOfContent || !closed.isOfContent) && (path === undefined || isIn(closed.path, path)),
     )
   }
 }
