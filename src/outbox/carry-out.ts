@@ -87,7 +87,10 @@ export class CarryOut {
       put = isTaken(ready) ? ready : await this.#send(ready, attempt)
     }
     attempt.onConfirmed()
-    if (put.isAtRisk === true) attempt.onResting()
+    if (isAnswered(put) && put.isAtRisk === true) {
+      attempt.onResting()
+      await this.#watch.untilSafe(put, attempt.signal)
+    }
     const proven = await this.prove(put, attempt.signal)
     if (proven === undefined) {
       attempt.onAnswerLost()
@@ -117,7 +120,6 @@ export class CarryOut {
   async prove(put: PutIntent, signal: AbortSignal): Promise<PutIntent | undefined> {
     if (!isAnswered(put)) return put
     this.#step('proof.begin')
-    await this.#watch.untilSafe(put, signal)
     const found = await lookForBag(this.#deps, put, put.bagId, signal)
     if (found === 'ours') {
       const latest = await this.#confirm(put, put.bagId)

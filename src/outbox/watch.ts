@@ -2,7 +2,7 @@ import { listedAs } from '../domain/folder-names.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
-import { claimsOfBefore, isWatched } from '../intents/rules.ts'
+import { claimsOfBefore, isSuperseded, isWatched } from '../intents/rules.ts'
 import { ofPut, seenUploaded, takenAway, unwatched, watched } from '../intents/transitions.ts'
 import { latestUpload } from './latest-upload.ts'
 import type { KnownRecords, UploaderDeps, UploaderSettings } from './ports.ts'
@@ -37,16 +37,27 @@ export class Watch {
     this.#settings = settings
   }
 
-  /** Where such a DELETE is known to be likely: resolves when it cannot come any more. */
-  async untilSafe(
-    { isAtRisk = false, answeredAtMs = 0 }: PutIntent,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (!isAtRisk) return
-    const { clock } = this.#deps
+  /**
+   * Where such a DELETE is known to be likely: resolves when it cannot come any more, or when another change takes the
+   * place of the put. The bag is not needed then.
+   */
+  async untilSafe({ id, answeredAtMs = 0 }: PutIntent, signal: AbortSignal): Promise<void> {
+    const { clock, outbox } = this.#deps
     const longestMs = riskMs(this.#settings)
     const restMs = answeredAtMs + longestMs - clock.now()
-    await clock.sleep(Math.min(Math.max(restMs, 0), longestMs), signal)
+    const superseded = new AbortController()
+    const end = outbox.onChange((_before, after) => {
+      if (after?.supersedes.includes(id) === true) superseded.abort()
+    })
+    try {
+      if (isSuperseded(outbox, id)) return
+      const either = AbortSignal.any([signal, superseded.signal])
+      await clock.sleep(Math.min(Math.max(restMs, 0), longestMs), either)
+    } catch (error) {
+      if (!superseded.signal.aborted) throw error
+    } finally {
+      end()
+    }
   }
 
   /** Where none is known of: a put that was just confirmed is looked at until none can come. `beforeMs` as `knownUpload` has it. */

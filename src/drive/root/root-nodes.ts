@@ -60,9 +60,13 @@ export class RootNodes {
     await kinds.learnForChange(node?.entry)
   }
 
-  /** In mode through, what was stored a moment ago can be changed, and the change taken back, once it is seen. */
+  /**
+   * In mode through, what was stored a moment ago can be changed, and the change taken back, once it is seen. Where that
+   * takes as long as a late DELETE may, the change goes on instead.
+   */
   async untilSeen({ entry, name }: FileNode): Promise<void> {
     if (this.#settings.writeBack || entry?.kind !== 'pending' || !isAnswered(entry.intent)) return
+    if (entry.intent.isAtRisk === true) return
     await this.#deps.uploader.finished(entry.intent.id)
     if (name !== undefined) this.#deps.entries.resolve(name)
   }

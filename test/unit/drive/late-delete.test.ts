@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/domain/clock.ts'
-import { deferred } from '../../../src/domain/deferred.ts'
+import { deferred, type Deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
 import { isAnswered, isDone, isToLookAt, isWatched } from '../../../src/intents/rules.ts'
 import { TUNING } from '../../../src/mount/build-drive.ts'
@@ -52,6 +52,49 @@ async function arrive({ service, dir }: AccountInProcess, bagId: string): Promis
   await other.close()
 }
 
+/** Drives that wait for a late DELETE until the test says that the time is over. */
+async function startPatient({ writeBack }: { readonly writeBack: boolean }): Promise<{
+  readonly account: AccountInProcess
+  readonly open: () => Promise<DriveInProcess>
+  readonly hasWaited: Deferred
+}> {
+  const account = await AccountInProcess.start()
+  const { proxy, token } = account.service
+  const hasWaited = deferred()
+  const clock: typeof systemClock = {
+    ...systemClock,
+    sleep: async (ms, signal) => {
+      if (ms < deletingMs - 1_000) return systemClock.sleep(ms, signal)
+      const end = new AbortController()
+      const signals = signal === undefined ? [end.signal] : [end.signal, signal]
+      const never = systemClock.sleep(1e9, AbortSignal.any(signals))
+      await Promise.race([hasWaited.promise, never]).finally(() => {
+        end.abort()
+      })
+    },
+  }
+  const tuning = { uploads: { ...TUNING.uploads, retryBaseMs: 20 } }
+  const limits = { timeoutMs: 500, cacheBytes: 1e8 }
+  const at = { url: proxy.url, token, dir: `${account.dir}/here`, writeBack }
+  return { account, hasWaited, open: () => DriveInProcess.open({ ...at, clock, tuning, limits }) }
+}
+
+/** The service does not answer the DELETE of what is done away with. */
+async function goAwayUnanswered(
+  { service }: AccountInProcess,
+  user: DriveInProcess,
+  { away }: Way,
+): Promise<void> {
+  service.proxy.add({ match: { method: 'DELETE' }, fault: { silence: true }, times: 1 })
+  // In mode through a removal fails, and goes on.
+  await away?.(user).catch((error: unknown) => {
+    expect(String(error)).toContain('it did not answer in time')
+  })
+  await user.drain().catch((error: unknown) => {
+    expect(String(error)).toContain('Not sent')
+  })
+}
+
 describe('a DELETE that comes late does not take what came back', () => {
   it.each(
     BACK.slice(0, 3).flatMap(([what, way]) =>
@@ -60,23 +103,10 @@ describe('a DELETE that comes late does not take what came back', () => {
   )(
     'by $what, where it was of here and not answered (killed: $isKilled)',
     async ({ way, isKilled }) => {
-      const account = await AccountInProcess.start()
-      const { proxy, token } = account.service
-      const hasWaited = deferred()
-      const clock: typeof systemClock = {
-        ...systemClock,
-        sleep: (ms, signal) =>
-          ms < deletingMs - 1_000 ? systemClock.sleep(ms, signal) : hasWaited.promise,
-      }
-      const tuning = { uploads: { ...TUNING.uploads, retryBaseMs: 20 } }
-      const limits = { timeoutMs: 500, cacheBytes: 1e8 }
-      const at = { url: proxy.url, token, dir: `${account.dir}/here`, writeBack: true }
-      const open = () => DriveInProcess.open({ ...at, clock, tuning, limits })
+      const { account, open, hasWaited } = await startPatient({ writeBack: true })
       let user = await open()
       const bagId = await store(user)
-      proxy.add({ match: { method: 'DELETE' }, fault: { silence: true }, times: 1 })
-      await way.away?.(user)
-      await expect(user.drain()).rejects.toThrow('Not sent')
+      await goAwayUnanswered(account, user, way)
       if (isKilled) {
         await user.drop()
         user = await open()
@@ -157,13 +187,47 @@ const LATER: readonly Later[] = [
   {
     what: 'replaced by another',
     change: async (user) => {
-      await user.write('z', 'new')
-      await user.drain()
-      await user.rename('z', 'y')
+      await user.write('q', 'new')
+      await user.drive.commands.sync('q')
+      await user.rename('q', 'y')
     },
     tree: { y: 'new' },
   },
 ]
+
+describe('what came back while a DELETE of here is not answered', () => {
+  const CASES = BACK.slice(0, 3).flatMap(([back, way]) =>
+    LATER.flatMap((later) =>
+      [true, false].map((writeBack) => ({ back, way, writeBack, ...later })),
+    ),
+  )
+
+  it.each(CASES)(
+    'by $back is $what without a wait for that DELETE (back: $writeBack)',
+    async ({ way, change, tree, writeBack }) => {
+      const { account, hasWaited, open } = await startPatient({ writeBack })
+      const user = await open()
+      await user.makeDirectory('F')
+      await user.write('F/x', 'x')
+      const bagId = await store(user)
+      await goAwayUnanswered(account, user, way)
+      await user.drain()
+      await way.back(user)
+      const isAtRisk = (): boolean => user.outbox.named('y').some(isAnswered)
+      await expect.poll(isAtRisk).toBe(true)
+      await change(user)
+      const expected = { 'F/x': 'x', ...tree }
+      expect(await user.tree()).toEqual(expected)
+      if (!('y' in tree)) await expect.poll(isAtRisk).toBe(false)
+      await arrive(account, bagId)
+      hasWaited.resolve()
+      await user.drain().catch(() => user.drain())
+      const next = await account.open({}, 'next')
+      expect(await next.tree()).toEqual(expected)
+      await user.drop()
+    },
+  )
+})
 
 describe('what came back, and is changed here while it is watched', () => {
   const CASES = BACK.flatMap(([back, way]) => LATER.map((later) => ({ back, way, ...later })))
