@@ -12,6 +12,7 @@ import type { UploaderDeps } from '../outbox/ports.ts'
 import type { StepListener } from '../outbox/steps.ts'
 import type { AccessTimesStore } from '../state/access-times-store.ts'
 import type { LocalPartsStore } from '../state/local-parts-store.ts'
+import type { ConflictsStore } from '../state/conflicts-store.ts'
 import type { PinsStore } from '../state/pins-store.ts'
 import { Uploader } from '../outbox/uploader.ts'
 import { Committer } from './root/commit.ts'
@@ -72,6 +73,7 @@ export interface DriveDeps {
   readonly localParts: LocalPartsStore
   readonly accessTimes: AccessTimesStore
   readonly pinned: PinsStore
+  readonly toldConflicts: ConflictsStore
   readonly onStep?: StepListener
 }
 

@@ -19,6 +19,7 @@ import type { StepListener } from '../outbox/steps.ts'
 import { CONTENT_PATIENCE } from '../service/settings.ts'
 import type { StorageService } from '../service/storage-service.ts'
 import { FactsStore } from '../state/facts-store.ts'
+import { ConflictsStore } from '../state/conflicts-store.ts'
 import { PinsStore } from '../state/pins-store.ts'
 import { openAccessTimes, type AccessTimesStore } from '../state/access-times-store.ts'
 import { openLocalParts, type LocalPartsStore } from '../state/local-parts-store.ts'
@@ -145,6 +146,7 @@ interface State {
   readonly localParts: LocalPartsStore
   readonly accessTimes: AccessTimesStore
   readonly pinned: PinsStore
+  readonly toldConflicts: ConflictsStore
 }
 
 async function openState(
@@ -166,10 +168,12 @@ async function openState(
   releases.add('access times', () => accessTimes.close())
   const pinned = await PinsStore.open(deps, { dir: stateDir })
   releases.add('pins', () => pinned.close())
+  const toldConflicts = await ConflictsStore.open(deps, { dir: stateDir })
+  releases.add('told conflicts', () => toldConflicts.close())
   const outbox = await Outbox.open({ ...deps, reserve }, { dir: join(stateDir, 'outbox') })
   releases.add('outbox', () => outbox.close())
   await reserve.make()
-  return { facts, outbox, folderNames, localParts, accessTimes, pinned, reserve }
+  return { facts, outbox, folderNames, localParts, accessTimes, pinned, toldConflicts, reserve }
 }
 
 async function openListing(

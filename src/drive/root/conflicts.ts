@@ -11,6 +11,7 @@ import type { Intent, PutIntent } from '../../intents/intent.ts'
 import { isHeldFile, isSuperseded, isUnproven } from '../../intents/rules.ts'
 import type { Listing } from '../../namespace/listing.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
+import type { Conflict, ConflictsStore } from '../../state/conflicts-store.ts'
 import type { Entries } from './entries.ts'
 
 interface ConflictsDeps {
@@ -19,18 +20,9 @@ interface ConflictsDeps {
   readonly listing: Pick<Listing, 'onChange'>
   readonly cache: Pick<BagCache, 'sumOf'>
   readonly facts: Pick<FactsAccess, 'get'>
+  readonly toldConflicts: Pick<ConflictsStore, 'all' | 'replace'>
   readonly clock: Clock
   readonly log: Logger
-}
-
-/** A name that was changed here and on another machine at the same time. */
-export interface Conflict {
-  /** The name, as the service has it. */
-  readonly name: string
-  /** The other machine's version. */
-  readonly bagId: BagId
-  /** In milliseconds since the epoch. */
-  readonly atMs: number
 }
 
 /** A conflict that can still be seen. */
@@ -58,8 +50,6 @@ export class Conflicts {
   readonly #deps: ConflictsDeps
   readonly #lagMs: number
   readonly #listeners = new Set<(conflict: ShownConflict) => void>()
-  /** Newest last; those whose bag shows no more are dropped by `list`. */
-  #all: Conflict[] = []
   /** By the other machine's bag. */
   readonly #doubts = new Map<BagId, Doubt>()
   /** Other machines' bags that are compared, or were found to be what this machine has stored. */
@@ -92,12 +82,13 @@ export class Conflicts {
     const { entries, outbox } = this.#deps
     const intents = outbox.intents()
     for (const bagId of this.#compared) if (!entries.shows(bagId)) this.#compared.delete(bagId)
+    this.#forgetEnded()
     this.#settleDoubts()
     const watched = intents.filter(isWatched).filter(({ id }) => !isSuperseded(outbox, id))
     if (watched.length === 0) return
     const { concerned } = readIntents(intents)
     const known = new Set([...concerned, ...this.#compared, ...this.#doubts.keys()])
-    for (const { bagId } of this.#all) known.add(bagId)
+    for (const { bagId } of this.#deps.toldConflicts.all()) known.add(bagId)
     for (const put of watched) {
       for (const other of entries.recordsOfUpload(put)) {
         const { bagId } = other
@@ -167,7 +158,9 @@ export class Conflicts {
 
   #note(name: string, bagId: BagId): void {
     const conflict = { name, bagId, atMs: this.#deps.clock.now() }
-    this.#all = [...this.#all.filter((each) => each.bagId !== bagId), conflict].slice(-MOST)
+    const { toldConflicts } = this.#deps
+    const others = toldConflicts.all().filter((each) => each.bagId !== bagId)
+    toldConflicts.replace([...others, conflict].slice(-MOST))
     const shown = this.#show(conflict)
     if (shown === undefined) return
     this.#deps.log.warn({ bagId }, describeConflict(shown))
@@ -180,10 +173,13 @@ export class Conflicts {
 
   /** Those whose other version is still there, oldest first. */
   list(): readonly ShownConflict[] {
-    const shown = this.#all.flatMap((each) => this.#show(each) ?? [])
-    const left = new Set(shown.map(({ bagId }) => bagId))
-    this.#all = this.#all.filter(({ bagId }) => left.has(bagId))
-    return shown
+    return this.#deps.toldConflicts.all().flatMap((each) => this.#show(each) ?? [])
+  }
+
+  #forgetEnded(): void {
+    const { toldConflicts } = this.#deps
+    const left = toldConflicts.all().filter((each) => this.#show(each) !== undefined)
+    if (left.length < toldConflicts.all().length) toldConflicts.replace(left)
   }
 
   /** Calls `listener` of each new one; returns the function that ends this. */

@@ -63,6 +63,25 @@ describe('a conflict is told when the listing shows it', () => {
     expect(words).toEqual([expect.stringMatching(where)])
   })
 
+  it('and by the next mount, until the other version is gone', async () => {
+    await b.names()
+    const other = await account.service.upload('file', 'of another')
+    await b.write('file', 'of b')
+    await stored(b)
+    await expect.poll(() => toldAfterListing(b)).toEqual(['file'])
+    const isForgotten = (): boolean => b.outbox.intents().length === 0
+    await expect.poll(isForgotten).toBe(true)
+    const again = async (): Promise<readonly string[]> => {
+      await b.drop()
+      b = await account.open({}, 'b')
+      return told(b)
+    }
+    expect(await again()).toEqual(['file'])
+    await account.service.delete(other)
+    expect(await toldAfterListing(b)).toEqual([])
+    expect(await again()).toEqual([])
+  })
+
   it('of a folder that changes here and there', async () => {
     await a.makeDirectory('folder')
     await a.write('folder/file', 'old')
