@@ -90,6 +90,7 @@ export class CarryOut {
     if (isAnswered(put) && put.isAtRisk === true) {
       attempt.onResting()
       await this.#watch.untilSafe(put, attempt.signal)
+      if (isSuperseded(this.#deps.outbox, put.id)) return
     }
     const proven = await this.prove(put, attempt.signal)
     if (proven === undefined) {

@@ -38,12 +38,15 @@ export class TakeOver {
     for (let put = next(); put !== undefined; put = next()) await this.#handOver(put, id)
   }
 
-  /** Takes over all that an intent supersedes, and what those superseded before: the last knows best of an id. */
+  /**
+   * Takes over all that an intent supersedes, and what those superseded before: the last knows best of an id. A bag that
+   * a late DELETE may take needs no proof for that: its content was compared, and it is to be deleted in any case.
+   */
   async run(id: IntentId, { signal }: Try): Promise<void> {
     const { uploader, settings, carryOut, mayHaveArrived } = this.#deps
     const next = (): PutIntent | undefined => this.#chainTo(id)[0]
     for (let put = next(); put !== undefined; put = next()) {
-      if (isAnswered(put)) {
+      if (isAnswered(put) && put.isAtRisk !== true) {
         const proven = await carryOut.prove(put, signal)
         if (proven === undefined) mayHaveArrived.add(put.id)
         continue

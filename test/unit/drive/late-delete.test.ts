@@ -218,7 +218,9 @@ describe('what came back while a DELETE of here is not answered', () => {
       await change(user)
       const expected = { 'F/x': 'x', ...tree }
       expect(await user.tree()).toEqual(expected)
-      if (!('y' in tree)) await expect.poll(isAtRisk).toBe(false)
+      const isWaiting = (): boolean =>
+        isAtRisk() && user.outbox.named('y').some(({ id }) => user.drive.uploader.isRunning(id))
+      if (!('y' in tree)) await expect.poll(isWaiting).toBe(false)
       await arrive(account, bagId)
       hasWaited.resolve()
       await user.drain().catch(() => user.drain())
@@ -227,6 +229,34 @@ describe('what came back while a DELETE of here is not answered', () => {
       await user.drop()
     },
   )
+})
+
+describe('a rename of what came back while a DELETE of here is not answered', () => {
+  const headers = { 'content-type': 'application/json' }
+  const NO_LISTING = {
+    none: { status: 500 },
+    'one that lags': { status: 200, headers, body: '[]' },
+  }
+
+  it.each(Object.entries(NO_LISTING))('needs no listing (%s)', async (_what, answer) => {
+    const [, way] = BACK[0] ?? []
+    if (way === undefined) throw new Error('There is no way back.')
+    const { account, open, hasWaited } = await startPatient({ writeBack: false })
+    const user = await open()
+    await store(user)
+    await goAwayUnanswered(account, user, way)
+    await user.drain()
+    await way.back(user)
+    const isBack = account.service.proxy.add({ match: { path: /files_list/ }, fault: { answer } })
+    await user.rename('y', 'z')
+    const stored = await account.service.list()
+    expect(stored.map(({ filename }) => filename)).toContain('z')
+    isBack()
+    hasWaited.resolve()
+    await user.drain().catch(() => user.drain())
+    expect(await account.service.contents()).toEqual({ z: 'precious' })
+    await user.drop()
+  })
 })
 
 describe('what came back, and is changed here while it is watched', () => {
