@@ -1,11 +1,11 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 
 /**
  * Makes a directory (0700) and those above it that are missing: the first that was made, undefined when
  * there was nothing to make. Node's recursive mkdir never ends where a directory answers ENOENT although it
- * is there (below /proc).
+ * is there (below /proc), and tells ENOENT where the disk is full.
  */
 export function makeDirectory(path: string): string | undefined {
   try {
@@ -19,4 +19,13 @@ export function makeDirectory(path: string): string | undefined {
   const first = makeDirectory(dirname(path))
   mkdirSync(path, { mode: 0o700 })
   return first ?? path
+}
+
+/** The same; throws the DriveError of what stands against it, with `what` as its beginning. */
+export function makeDirectoryFor(what: string, path: string): void {
+  try {
+    makeDirectory(path)
+  } catch (error) {
+    throw fromFileSystem(error, what)
+  }
 }

@@ -178,6 +178,22 @@ export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): b
 }
 
 /**
+ * An intent that takes the place neither of itself nor of what stands for it already: each of the two would wait for the
+ * other for ever, and what follows successors would not end.
+ */
+export function withoutCycle<Kind extends Intent>(
+  all: Pick<Intents, 'successorOf'>,
+  intent: Kind,
+): Kind {
+  const standing = new Set<IntentId>()
+  for (let id: IntentId | undefined = intent.id; id !== undefined; id = all.successorOf(id)?.id) {
+    standing.add(id)
+  }
+  const supersedes = intent.supersedes.filter((id) => !standing.has(id))
+  return supersedes.length === intent.supersedes.length ? intent : { ...intent, supersedes }
+}
+
+/**
  * Ids of the intents that must end before `intent` may be sent. These are earlier ones of the same
  * name, so that the service sees changes of a name in their order. What `intent` takes the place of
  * counts too, while that is on its way. An intent that waits for the user, for its successor, or for what moved away

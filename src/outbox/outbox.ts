@@ -11,8 +11,9 @@ import {
 } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
-import { orderOf, type Intents } from '../intents/rules.ts'
+import { orderOf, withoutCycle, type Intents } from '../intents/rules.ts'
 import type { Logger } from '../domain/logger.ts'
+import { makeDirectory } from '../disk/make-directory.ts'
 import { removeDirectory, removeFileNow } from '../disk/remove.ts'
 import type { GroupSync, SyncFileSystem } from '../disk/group-sync.ts'
 import { isThere } from '../disk/if-there.ts'
@@ -126,7 +127,7 @@ export class Outbox implements Intents {
       this.#noteId(orderOf(intent))
       // A file whose last open copy was on its way to be replaced, or just unlinked: it comes back.
       if (intent.kind === 'delete' && intent.phase === 'held') return () => this.#forget(id)
-      this.#intents.set(intent)
+      this.#intents.set(withoutCycle(this.#intents, intent))
       this.#files.noteFound(id, states)
       this.#platter.noteFound(intent, kept)
       return torn === undefined ? undefined : () => this.#restore(intent, torn)
@@ -281,13 +282,19 @@ export class Outbox implements Intents {
    * Records a new intent; when this resolves the promise is kept, whatever happens to the process. What is to be
    * deleted may be what a program copied a moment ago: that is on the platter before.
    */
-  async add(intent: Intent, options: Durability): Promise<void> {
+  async add(added: Intent, options: Durability): Promise<void> {
     this.#step('add.begin')
+    const intent = withoutCycle(this.#intents, added)
     await this.#queue(intent.id, async () => {
       if (intent.kind === 'delete') await this.sync.completeGiven()
       const write = async (): Promise<void> => {
-        mkdirSync(join(this.#dir, intent.id), { recursive: true, mode: 0o700 })
-        await this.#write(intent, options)
+        const made = makeDirectory(join(this.#dir, intent.id))
+        try {
+          await this.#write(intent, options)
+        } catch (error) {
+          if (made !== undefined) await removeDirectory(made)
+          throw error
+        }
       }
       // What a delete frees is more than it takes; new content is refused instead.
       await (intent.kind === 'delete' ? this.#withReserve(write) : write())
@@ -309,7 +316,7 @@ export class Outbox implements Intents {
       const intent = this.#intents.get(id)
       if (intent === undefined) return undefined
       before = intent
-      const next = change(intent)
+      const next = withoutCycle(this.#intents, change(intent))
       await this.#withReserve(() => this.#write(next, options))
       this.#step('update.written')
       this.#intents.set(next)

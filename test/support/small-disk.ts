@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { systemErrorCode } from '../../src/domain/errors.ts'
 
 /** Puts a disk of its own under a directory, which holds no more than this; only root can. */
-export function mountSmallDisk(path: string, bytes: number): void {
-  const options = ['-t', 'tmpfs', '-o', `size=${bytes},mode=700`, 'bagfs-test', path]
+export function mountSmallDisk(path: string, bytes: number, files = 100_000): void {
+  const limits = `size=${bytes},nr_inodes=${files},mode=700`
+  const options = ['-t', 'tmpfs', '-o', limits, 'bagfs-test', path]
   const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' })
   if (status !== 0) throw new Error(`A small disk cannot be mounted: ${stderr}`)
 }
@@ -25,6 +26,23 @@ export function fillDisk(dir: string): () => void {
   }
   return () => {
     rmSync(path)
+  }
+}
+
+/** Leaves room for no further file; answers what gives it back. */
+export function useUpFiles(dir: string): () => void {
+  const made: string[] = []
+  try {
+    for (;;) {
+      const path = join(dir, `file ${made.length} of another program`)
+      closeSync(openSync(path, 'w'))
+      made.push(path)
+    }
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOSPC') throw error
+  }
+  return () => {
+    for (const path of made) rmSync(path)
   }
 }
 

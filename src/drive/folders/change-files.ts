@@ -2,6 +2,7 @@ import { link, mkdir, readdir, rm, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeFileAtomic } from '../../disk/atomic-file.ts'
 import { ifThere } from '../../disk/if-there.ts'
+import { makeDirectoryFor } from '../../disk/make-directory.ts'
 import { syncDirectory } from '../../disk/sync.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -56,7 +57,7 @@ export class ChangeFiles {
     const { outbox } = this.#deps
     const path = this.#path('journal.jsonl')
     const { operations, wholeBytes, damaged } = await readJournal(path)
-    await mkdir(this.dir, { recursive: true, mode: 0o700 })
+    makeDirectoryFor('The changes of a folder cannot be taken up', this.dir)
     await this.#undoTorn(operations)
     if (outbox.isUnchecked('changes', intent.id)) await this.#takeOutLost(intent, operations)
     outbox.noteWhole('changes', intent.id)

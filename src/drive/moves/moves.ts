@@ -1,5 +1,6 @@
-import { mkdir, rename } from 'node:fs/promises'
+import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeDirectoryFor } from '../../disk/make-directory.ts'
 import { DriveError, goneFile, noSuchFile } from '../../domain/errors.ts'
 import { isNode } from '../root/name-changes.ts'
 import type { NodeId } from '../../domain/ids.ts'
@@ -75,7 +76,7 @@ export class Moves {
       const draft = outbox.createDraft()
       const copies = join(outbox.directory(draft.id), 'files')
       try {
-        await mkdir(copies, { mode: 0o700 })
+        makeDirectoryFor('What is to be moved cannot be copied', copies)
         if (newParent !== ROOT) await this.#intoFolder({ source, left }, newParent, newName, copies)
         else if (source instanceof ItemSource) {
           await this.#toRoot.move({ source, left }, newName, draft)

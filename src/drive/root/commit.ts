@@ -79,8 +79,9 @@ export class Committer {
       const intent = await this.#promise(node, staged)
       staged.hasUnpromised = false
       staged.room.giveBack()
-      await this.#absorb(intent.id)
+      // Whatever fails from now on: a later write goes to a draft of its own.
       this.#deps.entries.promised(node)
+      await this.#absorb(intent.id)
       return intent
     } finally {
       staged.thaw()

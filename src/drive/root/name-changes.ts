@@ -281,14 +281,19 @@ export class NameChanges {
 
   /** What is, or may be, at the service under the old name goes up once more under the new one. */
   async #putAgain(intent: PutIntent, name: string, replaced: Base): Promise<PutIntent> {
-    const draft = this.#deps.outbox.createDraft()
-    const content = await shareContent(this.#deps.outbox, intent, draft.path)
-    const { description } = intent
-    const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
-    const folder = intent.isFolder === true ? { isFolder: true } : {}
-    const kept = { ...keptOf(intent), ctimeMs: this.#deps.clock.now() }
-    const what = { description, ...kept, content, ...folder }
-    return this.#deps.puts.add(name, base, what, draft.id)
+    const { outbox, puts, clock } = this.#deps
+    const draft = outbox.createDraft()
+    try {
+      const content = await shareContent(outbox, intent, draft.path)
+      const { description } = intent
+      const base = joined({ replaces: [], supersedes: [intent.id] }, replaced)
+      const folder = intent.isFolder === true ? { isFolder: true } : {}
+      const kept = { ...keptOf(intent), ctimeMs: clock.now() }
+      return await puts.add(name, base, { description, ...kept, content, ...folder }, draft.id)
+    } catch (error) {
+      await outbox.discardDraft(draft.id)
+      throw error
+    }
   }
 
   /**

@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { open, type FileHandle } from 'node:fs/promises'
 import { fromFileSystem } from '../../domain/errors.ts'
 import { SparseWriter } from '../../zip/sparse-file.ts'
 import type { Source } from './source.ts'
@@ -7,8 +7,9 @@ const CHUNK = 1 << 20
 
 /** Writes the whole content to a new file, with holes for its zeros. */
 export async function copySource(source: Source, path: string): Promise<void> {
-  const target = await open(path, 'w', 0o600)
+  let target: FileHandle | undefined
   try {
+    target = await open(path, 'w', 0o600)
     const writer = new SparseWriter(target)
     const buffer = Buffer.allocUnsafe(CHUNK)
     for (;;) {
@@ -19,6 +20,6 @@ export async function copySource(source: Source, path: string): Promise<void> {
   } catch (error) {
     throw fromFileSystem(error, 'Staged content cannot be copied')
   } finally {
-    await target.close()
+    await target?.close()
   }
 }

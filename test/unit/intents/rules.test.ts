@@ -22,6 +22,7 @@ import {
   mayDelete,
   readerOf,
   supersededBy,
+  withoutCycle,
   withSuperseded,
 } from '../../../src/intents/rules.ts'
 import { bag, intentId, put, remove } from '../namespace/builders.ts'
@@ -337,6 +338,19 @@ describe('who takes the place of whom', () => {
 
   it('goes back to the first, which is last to come back', () => {
     expect(withSuperseded(chain, i3).map(({ id }) => id)).toEqual([i1, i2, i3])
+  })
+
+  it.each<[string, Intent, readonly IntentId[]]>([
+    ['itself', put(3, 'a', { supersedes: [i2, i3] }), [i2]],
+    ['what stands for it', put(1, 'a', { supersedes: [i3] }), []],
+    ['what stands for what stands for it', put(2, 'a', { supersedes: [i1, i3] }), [i1]],
+  ])('leaves out %s', (_, intent, expected) => {
+    expect(withoutCycle(chain, intent).supersedes).toEqual(expected)
+  })
+
+  it('is as it was where nothing is in a circle', () => {
+    const intent = put(4, 'a', { supersedes: [i3] })
+    expect(withoutCycle(chain, intent)).toBe(intent)
   })
 
   it('ends at one that is stored', () => {

@@ -184,6 +184,22 @@ describe('the index of intents', () => {
   })
 })
 
+it('holds no two intents that take the place of each other, whatever a process left', async () => {
+  const [one, two] = [toId(1), toId(2)]
+  const circle = [put(one, { supersedes: [one, two] }), put(two, { supersedes: [one] })]
+  const supersedes = (outbox: Outbox) => outbox.intents().map((each) => each.supersedes)
+  const outbox = await open()
+  for (const each of circle) await outbox.add(each, { durable: false })
+  expect(supersedes(outbox)).toEqual([[two], []])
+  await outbox.update(two, (latest) => ({ ...latest, supersedes: [one, two] }), { durable: false })
+  expect(supersedes(outbox)).toEqual([[two], []])
+  await outbox.close()
+  for (const each of circle) writeFileSync(inDir(each.id, 'intent.json'), formatIntent(each))
+  const next = await open()
+  expect(supersedes(next)).toEqual([[two], []])
+  await next.close()
+})
+
 describe('the outbox on disk', () => {
   it('has every intent and its content after the process ended, and no draft', async () => {
     const first = await open()

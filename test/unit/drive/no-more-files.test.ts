@@ -1,0 +1,67 @@
+import { mkdirSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { AccountInProcess } from '../../support/account-in-process.ts'
+import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import { canMountSmallDisk } from '../../support/fuse.ts'
+import { mountSmallDisk, unmountSmallDisk, useUpFiles } from '../../support/small-disk.ts'
+
+/** A file system may have room for bytes, and for no further file. */
+describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => {
+  let account: AccountInProcess
+  let disk: string
+  let user: DriveInProcess
+  beforeEach(async () => {
+    account = await AccountInProcess.start()
+    disk = join(account.dir, 'disk')
+    mkdirSync(disk)
+    mountSmallDisk(disk, 30 * 2 ** 20, 400)
+    user = await account.open({}, 'disk/state')
+    await user.makeDirectory('F')
+    await user.write('F/x', 'x')
+    await user.write('file', 'content')
+    await user.drain()
+  })
+  afterEach(async () => {
+    await user.drop()
+    unmountSmallDisk(disk)
+  })
+
+  it.each([
+    ['file', 'F/file'],
+    ['F/x', 'x'],
+    ['file', 'other'],
+  ])('a move of %s to %s tells that it is full, and changes nothing', async (from, to) => {
+    const before = await user.tree()
+    const makeRoom = useUpFiles(disk)
+    await expect(user.rename(from, to)).rejects.toMatchObject({ code: 'local-disk-full' })
+    makeRoom()
+    expect(await user.tree()).toEqual(before)
+    await user.rename(from, to)
+    await user.drain()
+    expect(Object.keys(await user.tree())).toContain(to)
+  })
+
+  it('a removal tells that it is full, takes no more of it, and comes with the next try', async () => {
+    const places = (): readonly string[] =>
+      readdirSync(dirname(user.outbox.directory(user.outbox.nextId())))
+    const before = places()
+    const makeRoom = useUpFiles(disk)
+    await expect(user.remove('file')).rejects.toMatchObject({ code: 'local-disk-full' })
+    makeRoom()
+    expect(places()).toEqual(before)
+    expect(await user.read('file')).toBe('content')
+    await user.remove('file')
+    await user.drain()
+    expect(await user.tree()).toEqual({ 'F/x': 'x' })
+  })
+
+  it('a change in a folder tells that it is full, and comes with the next try', async () => {
+    const makeRoom = useUpFiles(disk)
+    await expect(user.write('F/y', 'y')).rejects.toMatchObject({ code: 'local-disk-full' })
+    makeRoom()
+    await user.write('F/y', 'y')
+    await user.drain()
+    expect(await user.tree()).toEqual({ 'F/x': 'x', 'F/y': 'y', file: 'content' })
+  })
+})
