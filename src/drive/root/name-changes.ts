@@ -220,10 +220,22 @@ export class NameChanges {
   ): Promise<PutIntent | undefined> {
     const { staged } = node
     if (staged === undefined) return undefined
-    const hadBase = staged.base.replaces.length + staged.base.supersedes.length > 0
-    staged.base = joined(staged.base, to.replaced)
-    this.#deps.rootNames.rename(node, to.shown, to.serviceName)
-    return hadBase ? this.#deps.committer.commitNamed(node) : undefined
+    const { base } = staged
+    const { name, serviceName } = node
+    const { rootNames, committer } = this.#deps
+    staged.base = joined(base, to.replaced)
+    rootNames.rename(node, to.shown, to.serviceName)
+    if (base.replaces.length + base.supersedes.length === 0) return undefined
+    try {
+      return await committer.commitNamed(node)
+    } catch (error) {
+      // Else the old content, which shows again, could take the place of what takes its place.
+      if (staged.hasUnpromised && name !== undefined && rootNames.named(name) === undefined) {
+        staged.base = base
+        rootNames.rename(node, name, serviceName)
+      }
+      throw error
+    }
   }
 
   async #recordRename(entry: Entry, name: string, replaced: Base): Promise<PutIntent | undefined> {

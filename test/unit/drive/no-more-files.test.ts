@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 import { canMountSmallDisk } from '../../support/fuse.ts'
+import { BUSY } from '../../support/uploads.ts'
 import { mountSmallDisk, unmountSmallDisk, useUpFiles } from '../../support/small-disk.ts'
 
 /** A file system may have room for bytes, and for no further file. */
@@ -41,6 +42,29 @@ describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => 
     await user.drain()
     expect(Object.keys(await user.tree())).toContain(to)
   })
+
+  it.each(['content that waits', 'content that is stored'])(
+    'a rename of what could not be closed, in the place of %s, changes nothing',
+    async (what) => {
+      if (what === 'content that waits') account.service.proxy.add(BUSY)
+      await user.write('file', 'old')
+      if (what === 'content that is stored') await user.drain()
+      const handle = await user.open('file', true)
+      await user.drive.write(handle, Buffer.from('new'), 0)
+      const makeRoom = useUpFiles(disk)
+      const full = { code: 'local-disk-full' }
+      await expect(user.drive.flush(handle)).rejects.toMatchObject(full)
+      await expect(user.rename('file', 'other')).rejects.toMatchObject(full)
+      expect(await user.names()).toEqual(['F', 'file'])
+      makeRoom()
+      await user.rename('file', 'other')
+      await user.drive.release(handle)
+      expect(await user.tree()).toEqual({ 'F/x': 'x', other: 'new' })
+      expect(user.outbox.intents().filter(({ id, supersedes }) => supersedes.includes(id))).toEqual(
+        [],
+      )
+    },
+  )
 
   it('a removal tells that it is full, takes no more of it, and comes with the next try', async () => {
     const places = (): readonly string[] =>
