@@ -86,18 +86,27 @@ export class ChangeLog {
     await this.#deps.outbox.update(id, (latest) => movedAway(latest, to), { durable: true })
   }
 
-  /** Takes up the changes of an intent; answers those that its base does not have. */
+  /** Takes up the changes of an intent; answers those that its base does not have. One that fails is for the next call. */
   async open(intent: PutIntent): Promise<readonly Operation[]> {
     this.#files?.close()
     this.#files = undefined
     this.#id = intent.id
-    const { files, unstored, hasLostMoved } = await ChangeFiles.open(this.#deps, intent)
+    const { files, unstored, hasLostMoved } = await this.#openFiles(intent)
     this.#files = files
     if (hasLostMoved) await this.#leaveOrigins()
     this.#tree.noteChanges(true)
     this.#movedIn.clear()
     this.#follow(unstored)
     return unstored
+  }
+
+  async #openFiles(intent: PutIntent): ReturnType<typeof ChangeFiles.open> {
+    try {
+      return await ChangeFiles.open(this.#deps, intent)
+    } catch (error) {
+      this.leave()
+      throw error
+    }
   }
 
   /** Makes sure there is an intent that takes changes; call it before each change. */

@@ -88,4 +88,16 @@ describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => 
     await user.drain()
     expect(await user.tree()).toEqual({ 'F/x': 'x', 'F/y': 'y', file: 'content' })
   })
+
+  it('a change in a folder that was renamed, too', async () => {
+    const isBack = account.service.proxy.add(BUSY)
+    await user.rename('F', 'G')
+    const makeRoom = useUpFiles(disk)
+    await expect(user.write('G/y', 'y')).rejects.toMatchObject({ code: 'local-disk-full' })
+    makeRoom()
+    await user.write('G/y', 'y')
+    isBack()
+    await user.drain()
+    expect(await user.tree()).toEqual({ 'G/x': 'x', 'G/y': 'y', file: 'content' })
+  })
 })
