@@ -29,8 +29,8 @@ export function fillDisk(dir: string): () => void {
   }
 }
 
-/** Leaves room for no further file; answers what gives it back. */
-export function useUpFiles(dir: string): () => void {
+/** Leaves room for no further file, or for so many; answers what gives it back. */
+export function useUpFiles(dir: string, left = 0): () => void {
   const made: string[] = []
   try {
     for (;;) {
@@ -41,6 +41,7 @@ export function useUpFiles(dir: string): () => void {
   } catch (error) {
     if (systemErrorCode(error) !== 'ENOSPC') throw error
   }
+  for (const path of made.splice(made.length - left)) rmSync(path)
   return () => {
     for (const path of made) rmSync(path)
   }

@@ -89,6 +89,26 @@ describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => 
     expect(await user.tree()).toEqual({ 'F/x': 'x', 'F/y': 'y', file: 'content' })
   })
 
+  it.each([1, 2, 3, 4, 5])(
+    'a change in a folder that is refused with room for %s files keeps nothing from the service',
+    async (left) => {
+      const makeRoom = useUpFiles(disk, left)
+      const isTaken = await user.write('F/y', 'y').then(
+        () => true,
+        (error: unknown) => {
+          expect(error).toMatchObject({ code: 'local-disk-full' })
+          return false
+        },
+      )
+      makeRoom()
+      await user.drain()
+      await user.write('F/z', 'z')
+      await user.drain()
+      const y = isTaken ? { 'F/y': 'y' } : {}
+      expect(await user.tree()).toEqual({ 'F/x': 'x', 'F/z': 'z', file: 'content', ...y })
+    },
+  )
+
   it('a change in a folder that was renamed, too', async () => {
     const isBack = account.service.proxy.add(BUSY)
     await user.rename('F', 'G')
