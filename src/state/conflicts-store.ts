@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { z } from 'zod'
-import { writeFileAtomic } from '../disk/atomic-file.ts'
 import { readJsonIfThere } from '../disk/if-there.ts'
 import { isBagId, type BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
+import { SavedBehind } from './saved-behind.ts'
 
 const conflictSchema = z.object({
   /** As the service has it. */
@@ -21,14 +21,11 @@ const fileSchema = z.object({ version: z.literal(1), conflicts: z.array(conflict
 
 /** The conflicts that were told, oldest first, in `conflicts.json` of the state directory: the next mount tells them, too. */
 export class ConflictsStore {
-  readonly #path: string
-  readonly #log: Logger
+  readonly #file: SavedBehind
   #conflicts: readonly Conflict[]
-  #saving: Promise<void> = Promise.resolve()
 
-  private constructor(path: string, log: Logger, conflicts: readonly Conflict[]) {
-    this.#path = path
-    this.#log = log
+  private constructor(file: SavedBehind, conflicts: readonly Conflict[]) {
+    this.#file = file
     this.#conflicts = conflicts
   }
 
@@ -39,7 +36,9 @@ export class ConflictsStore {
   ): Promise<ConflictsStore> {
     const path = join(dir, 'conflicts.json')
     const found = await readJsonIfThere(path, 'The conflicts that were told cannot be read')
-    return new ConflictsStore(path, log, fileSchema.safeParse(found).data?.conflicts ?? [])
+    const failed = 'A conflict could not be written down.'
+    const file = new SavedBehind({ log }, { path, failed, durable: false })
+    return new ConflictsStore(file, fileSchema.safeParse(found).data?.conflicts ?? [])
   }
 
   all(): readonly Conflict[] {
@@ -49,16 +48,11 @@ export class ConflictsStore {
   /** Both versions stay in any case: what cannot be written is in the log only. */
   replace(conflicts: readonly Conflict[]): void {
     this.#conflicts = conflicts
-    const text = `${JSON.stringify({ version: 1, conflicts })}\n`
-    this.#saving = this.#saving
-      .then(() => writeFileAtomic(this.#path, text, { durable: false }))
-      .catch((error: unknown) => {
-        this.#log.warn({ error: String(error) }, 'A conflict could not be written down.')
-      })
+    this.#file.save({ version: 1, conflicts })
   }
 
   /** Resolves when all is on disk, as far as it can be. */
   async close(): Promise<void> {
-    await this.#saving
+    await this.#file.close()
   }
 }

@@ -3,19 +3,18 @@ import { z } from 'zod'
 import type { FolderNaming } from '../domain/folder-names.ts'
 import type { Logger } from '../domain/logger.ts'
 import { readJsonIfThere } from '../disk/if-there.ts'
-import { writeFileAtomic } from '../disk/atomic-file.ts'
+import { SavedBehind } from './saved-behind.ts'
 
 const fileSchema = z.object({ version: z.literal(1), names: z.enum(['plain', 'zipped']) })
 
 /** How the service of an account names folders, in `folder-names.json` of its state directory. */
 export class FolderNamesStore {
-  readonly #path: string
+  readonly #file: SavedBehind
   readonly #log: Logger
   #names: FolderNaming | undefined
-  #saving: Promise<void> = Promise.resolve()
 
-  private constructor(path: string, log: Logger, names: FolderNaming | undefined) {
-    this.#path = path
+  private constructor(file: SavedBehind, log: Logger, names: FolderNaming | undefined) {
+    this.#file = file
     this.#log = log
     this.#names = names
   }
@@ -26,7 +25,9 @@ export class FolderNamesStore {
     { dir }: { readonly dir: string },
   ): Promise<FolderNamesStore> {
     const path = join(dir, 'folder-names.json')
-    return new FolderNamesStore(path, log, await read(path))
+    const failed = 'How folders are named could not be kept.'
+    const file = new SavedBehind({ log }, { path, failed, durable: true })
+    return new FolderNamesStore(file, log, await read(path))
   }
 
   /** Undefined until it was learned. */
@@ -39,17 +40,12 @@ export class FolderNamesStore {
     if (this.#names === names) return
     this.#names = names
     this.#log.info({ names }, 'Learned how the service names folders.')
-    const text = `${JSON.stringify({ version: 1, names })}\n`
-    this.#saving = this.#saving
-      .then(() => writeFileAtomic(this.#path, text, { durable: true }))
-      .catch((error: unknown) => {
-        this.#log.warn({ error: String(error) }, 'How folders are named could not be kept.')
-      })
+    this.#file.save({ version: 1, names })
   }
 
   /** Resolves when what was learned is on disk. */
   async close(): Promise<void> {
-    await this.#saving
+    await this.#file.close()
   }
 }
 

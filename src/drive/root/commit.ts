@@ -79,9 +79,8 @@ export class Committer {
       const intent = await this.#promise(node, staged)
       staged.hasUnpromised = false
       staged.room.giveBack()
-      // Whatever fails from now on: a later write goes to a draft of its own.
-      this.#deps.entries.promised(node)
       await this.#absorb(intent.id)
+      this.#deps.entries.promised(node)
       return intent
     } finally {
       staged.thaw()

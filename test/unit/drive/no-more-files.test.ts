@@ -1,10 +1,11 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Intent } from '../../../src/intents/intent.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 import { canMountSmallDisk } from '../../support/fuse.ts'
-import { BUSY } from '../../support/uploads.ts'
+import { BUSY, UPLOAD } from '../../support/uploads.ts'
 import { mountSmallDisk, unmountSmallDisk, useUpFiles } from '../../support/small-disk.ts'
 
 /** A file system may have room for bytes, and for no further file. */
@@ -27,6 +28,9 @@ describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => 
     await user.drop()
     unmountSmallDisk(disk)
   })
+
+  const places = (): readonly string[] =>
+    readdirSync(dirname(user.outbox.directory(user.outbox.nextId())))
 
   it.each([
     ['file', 'F/file'],
@@ -66,9 +70,20 @@ describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => 
     },
   )
 
+  it('a rename of what is being sent takes no more of it', async () => {
+    account.service.proxy.add({ match: UPLOAD, fault: { silence: true } })
+    await user.write('file', 'new')
+    const isSent = ({ id }: Intent): boolean => user.drive.uploader.isRunning(id)
+    await expect.poll(() => user.outbox.named('file').some(isSent)).toBe(true)
+    const before = places()
+    const makeRoom = useUpFiles(disk, 2)
+    await expect(user.rename('file', 'other')).rejects.toMatchObject({ code: 'local-disk-full' })
+    makeRoom()
+    expect(places()).toEqual(before)
+    expect(await user.tree()).toEqual({ 'F/x': 'x', file: 'new' })
+  })
+
   it('a removal tells that it is full, takes no more of it, and comes with the next try', async () => {
-    const places = (): readonly string[] =>
-      readdirSync(dirname(user.outbox.directory(user.outbox.nextId())))
     const before = places()
     const makeRoom = useUpFiles(disk)
     await expect(user.remove('file')).rejects.toMatchObject({ code: 'local-disk-full' })
