@@ -354,8 +354,10 @@ export class CarryOut {
       const current = outbox.put(put.id)
       if (current === undefined || !isStillLeft(current, put)) return
       const isFree = mayDelete(current, outbox)
-      const gone = isFree ? await this.#deleteFor(current, signal) : (current.deleted ?? [])
+      const { gone, error } = await this.#triedToDelete(current, { isFree, signal })
+      // However that went: a folder that is renamed, or changed, meanwhile must be of the bag that is stored now.
       if (await this.#folderGoesOn({ ...current, deleted: gone })) return
+      if (error !== undefined) throw error
       this.#refuseLost(current)
       // Its bags go once what moved away from it is stored.
       if (!isFree) return
@@ -367,6 +369,21 @@ export class CarryOut {
       await this.#updatePut(put, (latest) =>
         isAll(latest) ? replacedDeleted(latest, clock.now(), gone) : withDeleted(latest, gone),
       )
+    }
+  }
+
+  /** What is deleted of what a put takes the place of, and what stands against the rest. */
+  async #triedToDelete(
+    put: PutIntent,
+    { isFree, signal }: { readonly isFree: boolean; readonly signal: AbortSignal },
+  ): Promise<{ readonly gone: readonly BagTime[]; readonly error?: Error }> {
+    const { deleted: gone = [] } = put
+    if (!isFree) return { gone }
+    try {
+      return { gone: await this.#deleteFor(put, signal) }
+    } catch (error) {
+      if (signal.aborted || !isDriveError(error)) throw error
+      return { gone, error }
     }
   }
 
