@@ -174,7 +174,7 @@ export class BagDeletes {
       const { seenAtMs, isSure } =
         times.length > 0
           ? { seenAtMs: Math.max(...times), isSure: true }
-          : this.#latestOf(deleter, listing)
+          : this.#latestOf(this.#deps.outbox.get(deleter.id) ?? deleter, listing)
       const records = listing.index.recordsOf(bagId)
       const isLater = records.some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
       if (!isLater || isSure || looks > LOOKS) return isLater

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
-import { withoutClaim } from '../../../src/intents/transitions.ts'
+import { ofPut, seenUploaded, withoutClaim } from '../../../src/intents/transitions.ts'
 import { openWorkshop } from './workshop.ts'
 
 const DURABILITY = { durable: false }
@@ -38,4 +38,29 @@ it('a bag that a delete has left meanwhile stays', async () => {
   mayGo.resolve()
   expect(await drained).toEqual([])
   expect(await shop.service.contents()).toEqual({ second: '2' })
+})
+
+it('what a put takes the place of goes, also where its own bag was taken away by another change meanwhile', async () => {
+  const shop = await openWorkshop()
+  const first = await shop.given('first', '1')
+  const second = await shop.given('second', '2')
+  const bagId = await shop.given('doc', 'new')
+  const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+  if (record === undefined) throw new Error('Nothing is listed.')
+  const long = Date.now() - 60_000
+  const stored = { bagId, phase: 'confirmed', answeredAtMs: long, confirmedAtMs: long } as const
+  const id = await shop.put('doc', 'new', { ...stored, replaces: [first, second] })
+  const before = async (): Promise<void> => {
+    const seen = { bagId, atMs: record.uploadedAtMs }
+    await shop.outbox.update(
+      id,
+      ofPut((put) => seenUploaded(put, seen)),
+      DURABILITY,
+    )
+    await shop.service.delete(bagId)
+    await shop.listing.refreshNow()
+  }
+  shop.service.proxy.add({ match: { method: 'DELETE' }, times: 1, fault: { before } })
+  expect(await shop.uploader.drain(stop)).toEqual([])
+  expect(await shop.service.contents()).toEqual({})
 })
