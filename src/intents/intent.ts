@@ -22,18 +22,21 @@ export interface IntentFailure {
   readonly waitsForUser: boolean
 }
 
+/** Bytes in the outbox. */
+interface StagedContent {
+  readonly from: 'staged'
+  readonly length: number
+  readonly sha256: string
+  /** What it takes of the local disk, in bytes; only where it has holes. */
+  readonly allocated?: number
+}
+
 /**
  * Content of a put: bytes staged in the outbox, those of a bag that gets a new name, or a folder.
  * Of a folder, changes are being collected and not packed yet.
  */
 export type PutContent =
-  | {
-      readonly from: 'staged'
-      readonly length: number
-      readonly sha256: string
-      /** What it takes of the local disk, in bytes; only where it has holes. */
-      readonly allocated?: number
-    }
+  | StagedContent
   | { readonly from: 'bag'; readonly bagId: BagId; readonly length?: number }
   | { readonly from: 'folder'; readonly length?: number }
 
@@ -63,6 +66,13 @@ export interface BagTime {
 export interface MovedTo {
   readonly id: IntentId
   readonly operations?: number
+}
+
+/** An upload under a name that a put has no more, and that was not answered; its fields are as those of the put were. */
+export interface LostUpload extends Pick<PutIntent, 'name' | 'description'> {
+  readonly content: StagedContent
+  readonly sentAtMs: number
+  readonly namesakes: readonly BagId[]
 }
 
 interface IntentBase {
@@ -115,6 +125,8 @@ export interface PutIntent extends IntentBase, KeptAttributes {
   readonly special?: SpecialNode
   /** When the last upload was begun: its answer may be lost, so the listing is asked before another. */
   readonly sentAtMs?: number
+  /** What the service may have of it under other names: it is looked for before the put is tried, and deleted after. */
+  readonly lostUploads?: readonly LostUpload[]
   /** Bags that showed under this name before, to recognise ours when an answer is lost. */
   readonly namesakes?: readonly BagId[]
   /** The new bag, once the service answered; proven to be there once the put is `confirmed`. */

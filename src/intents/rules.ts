@@ -90,7 +90,14 @@ export function dueAtMs(intent: Intent): number {
 
 /** True when the service may have this content already. */
 export function wasSent(intent: Intent): boolean {
-  return intent.kind === 'put' && intent.phase !== 'held' && intent.sentAtMs !== undefined
+  if (intent.kind === 'delete') return false
+  const isSent = intent.phase !== 'held' && intent.sentAtMs !== undefined
+  return isSent || hasLostUploads(intent)
+}
+
+/** True for a put that the service may have under a name that it has no more. */
+export function hasLostUploads({ lostUploads = [] }: PutIntent): boolean {
+  return lostUploads.length > 0
 }
 
 /** True while the service may have the content of a put and nothing has proven that. */

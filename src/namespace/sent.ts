@@ -1,5 +1,6 @@
 import type { BagId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
+import { lostUploadsOf } from '../intents/lost-uploads.ts'
 import { isUnproven, mayBeOf } from '../intents/rules.ts'
 import type { ListingIndex } from './listing-index.ts'
 
@@ -9,8 +10,8 @@ import type { ListingIndex } from './listing-index.ts'
  * itself.
  */
 export function findSentBags(index: ListingIndex, intents: readonly Intent[]): readonly BagId[] {
-  return intents
-    .filter(isUnproven)
+  const lost = intents.flatMap((intent) => (intent.kind === 'put' ? lostUploadsOf(intent) : []))
+  return [...intents.filter(isUnproven), ...lost]
     .flatMap((put) => index.recordsOfUpload(put).filter((record) => mayBeOf(put, record)))
     .map(({ bagId }) => bagId)
 }

@@ -42,18 +42,20 @@ const base = {
   ),
 }
 
+const stagedContent = z.object({
+  from: z.literal('staged'),
+  length: z.number(),
+  sha256: z.string(),
+  allocated: optional(z.number()),
+})
+
 const putIntent = z.object({
   ...base,
   kind: z.literal('put'),
   description: z.string(),
   ...keptFields,
   content: z.discriminatedUnion('from', [
-    z.object({
-      from: z.literal('staged'),
-      length: z.number(),
-      sha256: z.string(),
-      allocated: optional(z.number()),
-    }),
+    stagedContent,
     z.object({ from: z.literal('bag'), bagId, length: optional(z.number()) }),
     z.object({ from: z.literal('folder'), length: optional(z.number()) }),
   ]),
@@ -65,6 +67,14 @@ const putIntent = z.object({
   restores: optional(bagId),
   restoresSha256: optional(z.string()),
   sentAtMs: optional(z.number()),
+  lostUploads: optional(
+    z.array(
+      z.object({
+        ...{ name: z.string().min(1), description: z.string() },
+        ...{ content: stagedContent, sentAtMs: z.number(), namesakes: z.array(bagId) },
+      }),
+    ),
+  ),
   namesakes: optional(z.array(bagId)),
   bagId: optional(bagId),
   uploadedAtMs: optional(z.number()),

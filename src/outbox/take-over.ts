@@ -1,6 +1,8 @@
 import type { IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
-import { isAnswered, supersededBy } from '../intents/rules.ts'
+import { lostUploadsOf, withLostFound } from '../intents/lost-uploads.ts'
+import { hasLostUploads, isAnswered, supersededBy } from '../intents/rules.ts'
+import { ofPut } from '../intents/transitions.ts'
 import type { CarryOut } from './carry-out.ts'
 import { findGiven } from './lost-answer.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
@@ -34,7 +36,9 @@ export class TakeOver {
   async absorb(id: IntentId): Promise<void> {
     const { mayHaveArrived } = this.#deps
     const next = (): PutIntent | undefined =>
-      this.superseded(id).find((put) => !mayHaveArrived.has(put.id) && !isAnswered(put))
+      this.superseded(id).find(
+        (put) => !mayHaveArrived.has(put.id) && !isAnswered(put) && !hasLostUploads(put),
+      )
     for (let put = next(); put !== undefined; put = next()) await this.#handOver(put, id)
   }
 
@@ -45,7 +49,10 @@ export class TakeOver {
   async run(id: IntentId, { signal }: Try): Promise<void> {
     const { uploader, settings, carryOut, mayHaveArrived } = this.#deps
     const next = (): PutIntent | undefined => this.#chainTo(id)[0]
+    const own = uploader.outbox.put(id)
+    if (own !== undefined) await this.#findLost(own, id, signal)
     for (let put = next(); put !== undefined; put = next()) {
+      await this.#findLost(put, id, signal)
       if (isAnswered(put) && put.isAtRisk !== true) {
         const proven = await carryOut.prove(put, signal)
         if (proven === undefined) mayHaveArrived.add(put.id)
@@ -56,6 +63,16 @@ export class TakeOver {
         : undefined
       await this.#handOver(arrived === undefined ? put : { ...put, bagId: arrived }, id)
       mayHaveArrived.delete(put.id)
+    }
+  }
+
+  /** Looks for what a put may have stored under other names, which goes with what it takes the place of. */
+  async #findLost(put: PutIntent, successor: IntentId, signal: AbortSignal): Promise<void> {
+    const { uploader, settings } = this.#deps
+    for (const lost of lostUploadsOf(put)) {
+      const bagId = await findGiven(uploader, settings, lost, signal, successor)
+      const change = ofPut((latest) => withLostFound(latest, lost, bagId))
+      await uploader.outbox.update(put.id, change, settings)
     }
   }
 

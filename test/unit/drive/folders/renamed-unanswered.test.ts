@@ -1,0 +1,103 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TUNING } from '../../../../src/mount/build-drive.ts'
+import { AccountInProcess } from '../../../support/account-in-process.ts'
+import type { DriveInProcess } from '../../../support/drive-in-process.ts'
+import { UPLOAD } from '../../../support/uploads.ts'
+
+/** No second try comes by itself. */
+const ONCE = { uploads: { ...TUNING.uploads, retryBaseMs: 600_000, retryMaxMs: 600_000 } }
+
+describe.each([true, false])(
+  'a folder that was stored and not answered (back: %s)',
+  (writeBack) => {
+    let account: AccountInProcess
+    let user: DriveInProcess
+    const open = (folderRestMs = 1): Promise<DriveInProcess> =>
+      account.open({ writeBack, tuning: ONCE, settings: { folderRestMs } })
+    beforeEach(async () => {
+      account = await AccountInProcess.start()
+      user = await open()
+      account.service.proxy.add({ match: UPLOAD, fault: { loseAnswer: true }, times: 1 })
+      await user.makeDirectory('F')
+      await user.write('F/x', 'x')
+      const failed = () => user.outbox.named('F').some(({ failure }) => failure !== undefined)
+      await expect.poll(failed).toBe(true)
+      expect(await account.service.list()).toHaveLength(1)
+    })
+    afterEach(() => user.drop())
+
+    const isEverywhere = async (expected: Readonly<Record<string, string>>): Promise<void> => {
+      expect(await user.tree()).toEqual(expected)
+      await user.drain()
+      expect(await user.tree()).toEqual(expected)
+      const next = await account.open({}, 'next')
+      expect(await next.tree()).toEqual(expected)
+      await next.drop()
+    }
+
+    it('is at its new name only', async () => {
+      await user.rename('F', 'G')
+      await user.listing.refreshNow()
+      await isEverywhere({ 'G/x': 'x' })
+    })
+
+    it('is at the last of its names only, and has what was changed since', async () => {
+      await user.write('F/y', 'y')
+      await user.rename('F', 'G')
+      await user.rename('G', 'H')
+      await isEverywhere({ 'H/x': 'x', 'H/y': 'y' })
+    })
+
+    it('leaves its name free', async () => {
+      await user.rename('F', 'G')
+      await user.makeDirectory('F')
+      await user.write('F/z', 'z')
+      await isEverywhere({ 'F/z': 'z', 'G/x': 'x' })
+    })
+
+    it('is at its new name only, also when it was killed', async () => {
+      await user.rename('F', 'G')
+      await user.drop()
+      user = await open()
+      await isEverywhere({ 'G/x': 'x' })
+    })
+
+    it('is nowhere when it is removed at its new name', async () => {
+      await user.rename('F', 'G')
+      await user.remove('G')
+      await isEverywhere({})
+    })
+
+    it.each([
+      ['nothing', {}],
+      ['a file', { G: 'file' }],
+    ])('is nowhere when it was killed, and %s takes its place', async (_, expected) => {
+      account.service.proxy.add({ match: UPLOAD, fault: { answer: { status: 503 } } })
+      await user.rename('F', 'G')
+      await user.drop()
+      user = await open(600_000)
+      await user.write('G/y', 'y')
+      await user.drop()
+      account.service.proxy.clear()
+      user = await open(600_000)
+      expect(user.outbox.named('G')).toMatchObject([{ phase: 'held' }])
+      await user.remove('G')
+      for (const [name, content] of Object.entries(expected)) await user.write(name, content)
+      await isEverywhere(expected)
+    })
+
+    it('is in the place of another folder only', async () => {
+      await user.makeDirectory('G')
+      await user.rename('F', 'G')
+      await isEverywhere({ 'G/x': 'x' })
+    })
+
+    it('has the name of the other where two change their names', async () => {
+      await user.makeDirectory('G')
+      await user.write('G/y', 'y')
+      const { parent } = await user.parent('F')
+      await user.drive.exchange(parent, 'F', parent, 'G')
+      await isEverywhere({ 'F/y': 'y', 'G/x': 'x' })
+    })
+  },
+)
