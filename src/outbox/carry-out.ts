@@ -1,42 +1,29 @@
-import { rename, rm, stat } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { keptOf } from '../domain/attributes.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
-import type { BagTime, DeleteIntent, Intent, PutIntent } from '../intents/intent.ts'
-import { refuseWithoutRoom } from './account-room.ts'
-import { BagDeletes } from './bag-deletes.ts'
-import { Handover } from './handover.ts'
-import { copyIfThere } from '../disk/copy-if-there.ts'
-import { ifThere, isThere } from '../disk/if-there.ts'
-import { sha256OfFile } from '../disk/file-hash.ts'
-import { findSent } from './lost-answer.ts'
-import {
-  isAllOf,
-  isAnswered,
-  isLostOnItsWay,
-  isSuperseded,
-  isTaken,
-  isWatched,
-  mayDelete,
-} from '../intents/rules.ts'
+import type { PutIntent } from '../intents/intent.ts'
+import { isAnswered, isSuperseded, isTaken, isWatched } from '../intents/rules.ts'
 import {
   answered,
   confirmed,
-  deleted,
   disproven,
-  movesStored,
-  ofPut,
   packed,
-  replacedDeleted,
   sent,
   staged,
   unanswered,
   unpacked,
-  withDeleted,
 } from '../intents/transitions.ts'
+import { refuseWithoutRoom } from './account-room.ts'
+import { BagDeletes } from './bag-deletes.ts'
+import { Finish } from './finish.ts'
+import { Handover } from './handover.ts'
+import { findSent } from './lost-answer.ts'
 import { idOfNoBag, lookForBag, refuseDisproven, takenByLateDelete } from './proof.ts'
 import { send, type Sent } from './send.ts'
+import { Staging } from './staging.ts'
+import { updatePut } from './update-put.ts'
 import { Watch } from './watch.ts'
 import type { Try, UploaderDeps, UploaderSettings } from './ports.ts'
 import type { Step } from './steps.ts'
@@ -58,12 +45,16 @@ export class CarryOut {
   /** Ids that were answered to uploads which are not confirmed yet; `run` removes them. */
   readonly #answered = new Map<BagId, IntentId>()
   readonly #handover: Handover
+  readonly #finish: Finish
+  readonly #staging: Staging
 
   constructor(deps: UploaderDeps, settings: UploaderSettings) {
     this.#deps = deps
     this.#settings = settings
     this.#bags = new BagDeletes(deps, settings, this.#names)
     this.#handover = new Handover(deps, settings)
+    this.#finish = new Finish(deps, settings, { bags: this.#bags, handover: this.#handover })
+    this.#staging = new Staging(deps)
     this.#watch = new Watch(deps, settings)
   }
 
@@ -72,7 +63,7 @@ export class CarryOut {
     const intent = this.#deps.outbox.get(attempt.id)
     try {
       if (intent?.kind === 'put') await this.#put(intent, attempt)
-      else if (intent?.kind === 'delete') await this.#delete(intent, attempt)
+      else if (intent?.kind === 'delete') await this.#finish.delete(intent, attempt.signal)
     } finally {
       for (const [bagId, id] of this.#answered) if (id === attempt.id) this.#answered.delete(bagId)
     }
@@ -100,8 +91,8 @@ export class CarryOut {
     attempt.onResting()
     // What is given away, or deleted, must not be what a power cut brings back as not sent.
     await this.#deps.outbox.sync.passed(attempt.signal)
-    if (!isWatched(proven)) await this.#giveToCache(proven)
-    await this.#deleteReplaced(proven, attempt.signal)
+    if (!isWatched(proven)) await this.#staging.giveToCache(proven)
+    await this.#finish.put(proven, attempt.signal)
     if (isWatched(proven)) await this.#lookAt(proven.id, attempt.signal)
   }
 
@@ -111,7 +102,7 @@ export class CarryOut {
     if (put === undefined || !isWatched(put)) return
     const kept = await this.#watch.look(put, signal)
     if (!isTaken(kept)) throw takenByLateDelete(kept)
-    if (!isWatched(kept)) await this.#giveToCache(kept)
+    if (!isWatched(kept)) await this.#staging.giveToCache(kept)
   }
 
   /**
@@ -142,15 +133,10 @@ export class CarryOut {
 
   /** Answers the put as it is now, not sent, when it has got another name. */
   async #sendAs(put: PutIntent, attempt: Try): Promise<PutIntent> {
-    const found = attempt.mayHaveArrived
-      ? await findSent(this.#deps, this.#settings, put, attempt.signal)
-      : undefined
-    if (found !== undefined) {
-      const latest = await this.#confirmSent(put, found)
-      if (isTaken(latest)) return latest
-    }
+    const { signal, mayHaveArrived } = attempt
+    const found = mayHaveArrived ? await this.#confirmSent(put, this.#settings, signal) : undefined
+    if (found !== undefined) return found
     refuseDisproven(put)
-    const { signal } = attempt
     if (put.content.from === 'staged') {
       await refuseWithoutRoom(this.#deps, put, { length: put.content.length, signal })
     }
@@ -168,73 +154,21 @@ export class CarryOut {
    */
   async #stageContent(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
     if (put.content.from === 'staged') {
-      if (!(await this.#isKept(put))) return this.#packAnew(put, attempt)
-      if (await this.#isWhole(put)) return put
+      if (!(await this.#staging.isKept(put))) return this.#packAnew(put, attempt)
+      if (await this.#staging.isWhole(put)) return put
       if (put.isFolder === true && put.changes !== undefined) return this.#packAnew(put, attempt)
       throw lostToPowerCut(put)
     }
     if (put.content.from === 'folder') return this.#packFolder(put, attempt)
-    const { signal } = attempt
-    const path = this.#deps.outbox.contentPath(put.id)
-    const partial = `${path}.partial`
-    await rm(partial, { force: true })
-    const length = await this.#fetch(put.content.bagId, partial, signal)
-    const known = this.#deps.facts.get(put.content.bagId)?.sha256
-    const sha256 = known ?? (await sha256OfFile(partial, signal))
-    this.#step('stage.fetched')
-    await rename(partial, path)
-    this.#step('stage.placed')
+    const { length, sha256 } = await this.#staging.fetch(put, put.content.bagId, attempt.signal)
     return this.#updatePut(put, (latest) => staged(latest, length, sha256))
-  }
-
-  /**
-   * Content that another machine deleted at the service, and that is not in the cache, does not
-   * come back by itself.
-   */
-  async #fetch(bagId: BagId, path: string, signal: AbortSignal): Promise<number> {
-    const { outbox, content } = this.#deps
-    const staged = outbox.stagedAs(bagId)
-    const what = 'Staged content cannot be copied'
-    if (staged !== undefined && (await copyIfThere(staged, path, what))) {
-      return (await stat(path)).size
-    }
-    try {
-      return await content.copyTo(bagId, path, { signal })
-    } catch (error) {
-      if (!isDriveError(error, 'gone')) throw error
-      throw new DriveError(
-        'not-found',
-        'Its content is gone at the service, so it cannot be stored under another name.',
-        { cause: error, hint: 'bagfs outbox discard forgets the change.' },
-      )
-    }
-  }
-
-  /** False for the zip of a folder that went straight to the service: this machine had no room for it. */
-  async #isKept(put: PutIntent): Promise<boolean> {
-    if (put.isFolder !== true || put.changes === undefined) return true
-    return isThere(this.#deps.outbox.contentPath(put.id), 'Staged content cannot be read')
-  }
-
-  /** False for content that a power cut took before it was on the platter: its place is there, and other bytes in it. */
-  async #isWhole({ id, content }: PutIntent): Promise<boolean> {
-    const { outbox } = this.#deps
-    if (content.from !== 'staged' || !outbox.isUnchecked('content', id)) return true
-    const sum = await ifThere(sha256OfFile(outbox.contentPath(id)), 'Staged content cannot be read')
-    if (sum !== content.sha256) return false
-    outbox.noteWhole('content', id)
-    return true
   }
 
   /** What is in such a zip is known by its sum; when the service does not have it, the folder is packed again. */
   async #packAnew(put: PutIntent, attempt: Try): Promise<PutIntent | undefined> {
-    const found = attempt.mayHaveArrived
-      ? await findSent(this.#deps, this.#settings, put, attempt.signal)
-      : undefined
-    if (found !== undefined) {
-      const latest = await this.#confirmSent(put, found)
-      if (isTaken(latest)) return latest
-    }
+    const { signal, mayHaveArrived } = attempt
+    const found = mayHaveArrived ? await this.#confirmSent(put, this.#settings, signal) : undefined
+    if (found !== undefined) return found
     return this.#packFolder(await this.#updatePut(put, unpacked), attempt)
   }
 
@@ -277,14 +211,6 @@ export class CarryOut {
     return this.#updatePut(put, (latest) => packed(latest, zip))
   }
 
-  /** True when a folder changed since it was packed: its intent begins another round. */
-  async #folderGoesOn(put: PutIntent): Promise<boolean> {
-    if (put.isFolder !== true || put.changes === undefined || put.bagId === undefined) return false
-    const goesOn = await this.#deps.folders.committed(put, put.bagId)
-    this.#step('folder.led')
-    return goesOn
-  }
-
   /** What was seen to be there is confirmed. Anything else was answered only, and is to be proven. */
   async #upload(put: PutIntent, what: Sent, attempt: Try): Promise<PutIntent> {
     const { clock } = this.#deps
@@ -307,10 +233,18 @@ export class CarryOut {
     })
   }
 
-  /** One whose answer was lost may be a bag that was there before as well. */
-  #confirmSent(put: PutIntent, bagId: BagId): Promise<PutIntent> {
+  /** Looks for a put whose answer was lost, for as long as a listing may lag. Undefined for one that is not there. */
+  async #confirmSent(
+    put: PutIntent,
+    lag: Pick<UploaderSettings, 'listingLagMs'>,
+    signal: AbortSignal,
+  ): Promise<PutIntent | undefined> {
+    const bagId = await findSent(this.#deps, lag, put, signal)
+    if (bagId === undefined) return undefined
+    // It may be a bag that was there before as well.
     const isKnown = this.#deps.facts.get(bagId) !== undefined
-    return this.#confirm(put, bagId, isKnown ? Infinity : undefined)
+    const latest = await this.#confirm(put, bagId, isKnown ? Infinity : undefined)
+    return isTaken(latest) ? latest : undefined
   }
 
   #writeConfirmed(put: PutIntent, bagId: BagId, givenBeforeMs?: number): Promise<PutIntent> {
@@ -327,104 +261,9 @@ export class CarryOut {
     })
   }
 
-  /** The cache is a convenience: content that it cannot take is simply fetched again later. */
-  async #giveToCache(put: PutIntent): Promise<void> {
-    if (put.bagId === undefined || put.content.from !== 'staged') return
-    const path = this.#deps.outbox.contentPath(put.id)
-    this.#step('cache.begin')
-    try {
-      if (await this.#isWhole(put)) {
-        await this.#deps.content.adopt(put.bagId, path, put.content.length)
-      } else await rm(path, { force: true })
-    } catch (error) {
-      this.#deps.log.debug({ bagId: put.bagId, error: String(error) }, 'Not taken into the cache.')
-      await rm(path, { force: true })
-    }
-    this.#step('cache.taken')
-  }
-
-  async #deleteReplaced(put: PutIntent, signal: AbortSignal): Promise<void> {
-    const { outbox, clock } = this.#deps
-    for (;;) {
-      const successor = outbox.successorOf(put.id)
-      if (successor !== undefined) {
-        await this.handOver(put, successor.id)
-        return
-      }
-      const current = outbox.put(put.id)
-      if (current === undefined || !isStillLeft(current, put)) return
-      const isFree = mayDelete(current, outbox)
-      const { gone, error } = await this.#triedToDelete(current, { isFree, signal })
-      // However that went: a folder that is renamed, or changed, meanwhile must be of the bag that is stored now.
-      if (await this.#folderGoesOn({ ...current, deleted: gone })) return
-      if (error !== undefined) throw error
-      this.#refuseLost(current)
-      // Its bags go once what moved away from it is stored.
-      if (!isFree) return
-      // More may have been handed over meanwhile, and what a new successor is to delete was left to it.
-      const isAll = (latest: PutIntent): boolean =>
-        isStillLeft(latest, put) &&
-        isAllOf(latest.replaces, current.replaces) &&
-        !isSuperseded(outbox, put.id)
-      await this.#updatePut(put, (latest) =>
-        isAll(latest) ? replacedDeleted(latest, clock.now(), gone) : withDeleted(latest, gone),
-      )
-    }
-  }
-
-  /** What is deleted of what a put takes the place of, and what stands against the rest. */
-  async #triedToDelete(
-    put: PutIntent,
-    { isFree, signal }: { readonly isFree: boolean; readonly signal: AbortSignal },
-  ): Promise<{ readonly gone: readonly BagTime[]; readonly error?: Error }> {
-    const { deleted: gone = [] } = put
-    if (!isFree) return { gone }
-    try {
-      return { gone: await this.#deleteFor(put, signal) }
-    } catch (error) {
-      if (signal.aborted || !isDriveError(error)) throw error
-      return { gone, error }
-    }
-  }
-
-  async #deleteFor(put: PutIntent, signal: AbortSignal): Promise<readonly BagTime[]> {
-    const { after = [] } = put
-    if (after.length > 0) await this.#updatePut(put, (latest) => movesStored(latest, after))
-    return this.#bags.delete(put, signal)
-  }
-
-  async #delete(intent: DeleteIntent, attempt: Try): Promise<void> {
-    const { outbox, clock } = this.#deps
-    let current: Intent | undefined = intent
-    while (current?.phase === 'waiting' && mayDelete(current, outbox)) {
-      const { replaces } = current
-      const gone = await this.#bags.delete(current, attempt.signal)
-      current = await outbox.update(
-        intent.id,
-        (latest) =>
-          latest.kind === 'delete' && isAllOf(latest.replaces, replaces)
-            ? deleted(latest, clock.now(), gone)
-            : latest,
-        this.#settings,
-      )
-    }
-    if (current?.phase === 'waiting') this.#refuseLost(current)
-  }
-
-  /** What moved away may be nowhere but here, and in what the outbox could not read. */
-  #refuseLost(intent: Intent): void {
-    if (!isLostOnItsWay(intent, this.#deps.outbox)) return
-    throw new DriveError(
-      'not-found',
-      `What was moved away from ${intent.name} is in a damaged change, so the old content stays.`,
-      { hint: 'bagfs outbox list tells where that is; bagfs outbox discard forgets this change.' },
-    )
-  }
-
   /** Asks one listing for a put whose answer was lost; true when it is there, and confirmed. */
   async confirmFound(put: PutIntent, signal: AbortSignal): Promise<boolean> {
-    const found = await findSent(this.#deps, { listingLagMs: 0 }, put, signal)
-    return found !== undefined && isTaken(await this.#confirmSent(put, found))
+    return (await this.#confirmSent(put, { listingLagMs: 0 }, signal)) !== undefined
   }
 
   /** See `Handover.run`. */
@@ -432,26 +271,13 @@ export class CarryOut {
     await this.#handover.run(put, successor)
   }
 
-  async #updatePut(put: PutIntent, change: (latest: PutIntent) => PutIntent): Promise<PutIntent> {
-    const updated = await this.#deps.outbox.update(put.id, ofPut(change), this.#settings)
-    if (updated?.kind !== 'put') throw new DriveError('interrupted', 'The change was taken back.')
-    return updated
+  #updatePut(put: PutIntent, change: (latest: PutIntent) => PutIntent): Promise<PutIntent> {
+    return updatePut(this.#deps, this.#settings, put, change)
   }
 
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
-}
-
-/**
- * True while a put has bags of before to delete for the bag that it was given. A folder's put may have begun its next round
- * meanwhile, which takes the place of that bag, and is not stored yet.
- */
-function isStillLeft(
-  { phase, bagId, replacedAreDeleted }: PutIntent,
-  confirmed: PutIntent,
-): boolean {
-  return phase === 'confirmed' && bagId === confirmed.bagId && replacedAreDeleted !== true
 }
 
 /** Nothing of it is sent, and what is stored stays. */
