@@ -9,7 +9,7 @@ export function lostUploadsOf(put: PutIntent): readonly PutIntent[] {
 }
 
 /** What the service may have of a put under the name that it has until now, and under those before. */
-export function lostWithName(put: PutIntent): Pick<PutIntent, 'lostUploads'> {
+export function lostWhenRenamed(put: PutIntent): Pick<PutIntent, 'lostUploads'> {
   const { name, description, content, sentAtMs, namesakes = [], lostUploads = [] } = put
   if (content.from !== 'staged' || sentAtMs === undefined || !isUnproven(put) || isAnswered(put)) {
     return {}

@@ -11,7 +11,7 @@ import type {
 } from './intent.ts'
 import { joined, type Base } from './base.ts'
 import type { Legacy } from './legacy.ts'
-import { lostWithName } from './lost-uploads.ts'
+import { lostWhenRenamed } from './lost-uploads.ts'
 import { isTaken } from './rules.ts'
 
 /** Fields that an intent has for a while only. */
@@ -287,7 +287,7 @@ export function renamedFolder(put: PutIntent, name: string, base: Replaced): Put
   const phase = put.phase === 'local' ? 'local' : 'waiting'
   return {
     ...collecting(put),
-    ...lostWithName(put),
+    ...lostWhenRenamed(put),
     name,
     phase,
     ...joined(put, base),

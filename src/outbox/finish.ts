@@ -38,7 +38,10 @@ export class Finish {
       const isFree = mayDelete(current, outbox)
       const { gone, error } = await this.#triedToDelete(current, { isFree, signal })
       // However that went: a folder that is renamed, or changed, meanwhile must be of the bag that is stored now.
-      if (await this.#folderGoesOn({ ...current, deleted: gone })) return
+      if (await this.#folderGoesOn({ ...current, deleted: gone })) {
+        if (error !== undefined) this.#noteLater(current, error)
+        return
+      }
       if (error !== undefined) throw error
       this.#refuseLost(current)
       // Its bags go once what moved away from it is stored.
@@ -77,10 +80,19 @@ export class Finish {
     }
   }
 
+  #noteLater({ id, name }: PutIntent, error: Error): void {
+    const facts = { intent: id, name, error: String(error) }
+    this.#deps.log.warn(
+      facts,
+      'An old version of a folder is not deleted: it goes with the next one.',
+    )
+  }
+
   async #deleteFor(put: PutIntent, signal: AbortSignal): Promise<readonly BagTime[]> {
     const { after = [] } = put
-    if (after.length > 0)
+    if (after.length > 0) {
       await updatePut(this.#deps, this.#settings, put, (latest) => movesStored(latest, after))
+    }
     return this.#parts.bags.delete(put, signal)
   }
 
