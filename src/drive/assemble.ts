@@ -164,8 +164,8 @@ function makeSpace(deps: DriveDeps, { account }: DriveSettings): Space {
     { ...deps, intents: () => outbox.intents(), isDiskShort: () => outbox.isShort },
     { ttlMs: SPACE_TTL_MS, ...(account === undefined ? {} : { account }) },
   )
-  outbox.onChange(() => {
-    space.outboxChanged()
+  outbox.onChange((before, after) => {
+    space.outboxChanged(before, after)
   })
   return space
 }

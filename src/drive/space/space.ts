@@ -49,6 +49,8 @@ export class Space {
   /** Something was stored or deleted after the last question: its answer does not count it. */
   #isBehind = false
   #waiting: number | undefined
+  /** Puts that were stored and have left the outbox, and that the last answer does not count yet. */
+  #stored: Intent[] = []
   /** Those that may hold something. */
   readonly #groups = new Set<RoomGroup>()
   readonly #refusing = new Set<Refusing>()
@@ -65,8 +67,9 @@ export class Space {
     return this.#deps.isDiskShort()
   }
 
-  /** To be called when the outbox changed. */
-  outboxChanged(): void {
+  /** To be called as the listeners of the outbox are. */
+  outboxChanged(before: Intent | undefined, after: Intent | undefined): void {
+    if (before?.phase === 'confirmed' && after === undefined) this.#stored.push(before)
     this.#waiting = undefined
     this.#isBehind = true
   }
@@ -181,7 +184,8 @@ export class Space {
   freeFor(group: RoomGroup | undefined): number | undefined {
     if (this.#account === undefined) return undefined
     const { spaceLeft } = this.#account
-    this.#waiting ??= waitingBytes(this.#deps.intents(), this.#account)
+    this.#waiting ??=
+      waitingBytes(this.#deps.intents(), this.#account) + waitingBytes(this.#stored, this.#account)
     let held = 0
     for (const each of this.#groups) {
       const { bytes } = each
@@ -231,6 +235,7 @@ export class Space {
     try {
       this.#account = { ...(await this.#deps.service.getAccount()), askedAtMs }
       this.#waiting = undefined
+      this.#stored = this.#stored.filter(({ confirmedAtMs = 0 }) => confirmedAtMs >= askedAtMs)
     } catch (error) {
       this.#deps.log.debug({ error: String(error) }, 'The service did not tell the space.')
     }

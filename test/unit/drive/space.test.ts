@@ -1,15 +1,18 @@
 import { expect, it } from 'vitest'
 import { deferred } from '../../../src/domain/deferred.ts'
-import { systemClock } from '../../../src/domain/clock.ts'
+import { systemClock, type Clock } from '../../../src/domain/clock.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import type { Account } from '../../../src/domain/record.ts'
 import { Space } from '../../../src/drive/space/space.ts'
+import type { PutIntent } from '../../../src/intents/intent.ts'
+import { put } from '../namespace/builders.ts'
+import { ManualClock } from '../namespace/manual-clock.ts'
 
 const account = (spaceLeft: number): Account => ({ uid: 'someone', capacity: 20, spaceLeft })
 
 function spaceOf(
   getAccount: () => Promise<Account>,
-  settings: { readonly account?: Account } = {},
+  { clock = systemClock, ...settings }: { readonly account?: Account; readonly clock?: Clock } = {},
 ): Space {
   return new Space(
     {
@@ -17,7 +20,7 @@ function spaceOf(
       intents: () => [],
       isDiskShort: () => false,
       disk: { make: () => Promise.resolve(false), noteWritten: () => undefined },
-      clock: systemClock,
+      clock,
       log: silentLogger,
     },
     { ttlMs: 60_000, ...settings },
@@ -53,7 +56,7 @@ it('tells how full the account is after something was stored, also when it was a
   expect(await space.report()).toEqual({ capacity: 20, free: 20 })
   left = 15
   // What was sent has left the outbox.
-  space.outboxChanged()
+  space.outboxChanged(undefined, undefined)
   expect(await space.report()).toEqual({ capacity: 20, free: 15 })
   expect(await space.report()).toEqual({ capacity: 20, free: 15 })
   expect(asked).toBe(2)
@@ -61,7 +64,7 @@ it('tells how full the account is after something was stored, also when it was a
 
 it('keeps nobody waiting for a service that does not tell how full the account is', async () => {
   const space = spaceOf(() => new Promise(() => undefined), { account: account(7) })
-  space.outboxChanged()
+  space.outboxChanged(undefined, undefined)
   expect(await space.report()).toEqual({ capacity: 20, free: 7 })
 })
 
@@ -69,4 +72,44 @@ it('keeps a status waiting no longer before the service has ever told how full t
   const space = spaceOf(() => new Promise(() => undefined))
   await space.catchUp()
   expect(space.lastReport()).toBeUndefined()
+})
+
+/** A put of 7 bytes, confirmed at a time. */
+const stored = (confirmedAtMs: number): PutIntent =>
+  put(1, 'f', {
+    content: { from: 'staged', length: 7, sha256: '' },
+    phase: 'confirmed',
+    confirmedAtMs,
+  })
+
+it('counts what was stored and has left the outbox until the service counts it', async () => {
+  const clock = new ManualClock()
+  const first = deferred<Account>()
+  const answers = [first.promise, Promise.resolve(account(5))]
+  const space = spaceOf(() => answers.shift() ?? Promise.reject(new Error('Too often.')), {
+    account: account(12),
+    clock,
+  })
+  const asked = space.ask()
+  space.outboxChanged(stored(1_000_000), undefined)
+  expect(space.fits(7)).toBe(false)
+  expect(space.fits(5)).toBe(true)
+  // This answer was begun before, and may not count it.
+  first.resolve(account(12))
+  await asked
+  expect(space.fits(7)).toBe(false)
+  clock.move(1)
+  await space.ask()
+  expect(space.freeFor(undefined)).toBe(5)
+})
+
+it('counts nothing that was removed, was not stored, or is still in the outbox', () => {
+  const space = spaceOf(() => new Promise(() => undefined), {
+    account: account(12),
+    clock: new ManualClock(),
+  })
+  space.outboxChanged(put(1, 'f'), undefined)
+  space.outboxChanged(stored(999_999), undefined)
+  space.outboxChanged(put(1, 'f'), stored(1_000_000))
+  expect(space.freeFor(undefined)).toBe(12)
 })
