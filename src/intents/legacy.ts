@@ -42,7 +42,9 @@ export function legacyOf(all: All, put: PutIntent, successor: Intent, known: Kno
     puts: put.supersedes.filter((id) => all.get(id) !== undefined),
     // Equal content can have been given the id of a bag that was deleted before.
     deleted: (put.deleted ?? []).filter(({ bagId }) => bagId !== put.bagId),
-    uploaded: (put.uploaded ?? []).filter(({ bagId }) => !knowsUpload(successor, bagId)),
+    uploaded: uploadsOf(put).filter(
+      ({ bagId }) => bagId === put.bagId || !knowsUpload(successor, bagId),
+    ),
     after: (put.after ?? []).filter((moved) => !isStored(all, moved)),
   }
 }
@@ -85,6 +87,12 @@ function stillToHide(
 
 function putsOf(all: All): readonly PutIntent[] {
   return all.intents().filter((intent) => intent.kind === 'put')
+}
+
+/** When bags that it leaves were uploaded. An upload before under the id of its own bag is none of that. */
+function uploadsOf({ uploaded = [], bagId, uploadedAtMs: atMs }: PutIntent): readonly BagTime[] {
+  const before = uploaded.filter((each) => each.bagId !== bagId)
+  return bagId === undefined || atMs === undefined ? before : [...before, { bagId, atMs }]
 }
 
 /** True when an intent knows when this bag was uploaded. */

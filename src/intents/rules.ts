@@ -42,6 +42,12 @@ export function isDone(intent: Intent): boolean {
   return intent.kind === 'delete' || intent.replacedAreDeleted === true
 }
 
+/** True for a folder that is as its base again: its bag may be older than what it takes the place of. */
+export function isAsBase(intent: Intent): boolean {
+  if (intent.kind !== 'put' || intent.bagId === undefined) return false
+  return intent.changes?.base === intent.bagId && intent.sentAtMs === undefined
+}
+
 /** True for a put that the service has, and whose bag a DELETE from before may take: its content stays here. */
 export function isWatched(intent: Intent): intent is PutIntent & { readonly lookAtMs: number } {
   return intent.kind === 'put' && intent.phase === 'confirmed' && intent.lookAtMs !== undefined

@@ -318,7 +318,9 @@ function withFates(successor: Intent, legacy: Legacy): Pick<Intent, 'deleted' | 
   const own = successor.kind === 'put' ? successor.bagId : undefined
   return {
     deleted: [...before.filter(({ bagId }) => !left.has(bagId) && !areDeleted.has(bagId)), ...gone],
-    uploaded: [...uploaded, ...times].filter(({ bagId }) => bagId !== given && bagId !== own),
+    uploaded: [...uploaded.filter(({ bagId }) => bagId !== given), ...times].filter(
+      ({ bagId }) => bagId !== own,
+    ),
   }
 }
 
@@ -406,7 +408,7 @@ export function unchanged(put: PutIntent, bagId: BagId, nowMs: number): PutInten
   const gone = (put.deleted ?? []).filter((each) => each.bagId !== bagId)
   const { start } = begun(put.changes)
   const changes = { base: bagId, start, packed: start }
-  return { ...confirmed(put, bagId, nowMs), replaces, deleted: gone, changes }
+  return { ...confirmed(without(put, 'sentAtMs'), bagId, nowMs), replaces, deleted: gone, changes }
 }
 
 /**

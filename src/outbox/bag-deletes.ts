@@ -1,7 +1,14 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { BagTime, Intent } from '../intents/intent.ts'
-import { bagsToDelete, isNeeded, isTaken, isUnproven, readerOf } from '../intents/rules.ts'
+import {
+  bagsToDelete,
+  isAsBase,
+  isNeeded,
+  isTaken,
+  isUnproven,
+  readerOf,
+} from '../intents/rules.ts'
 import { inheriting, ofPut, seenUploaded } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DoomedBag } from '../trash/keeper.ts'
@@ -167,7 +174,7 @@ export class BagDeletes {
   async #isStoredAnew(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#deps
     const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
-    if (known.length === 0 && deleter.kind !== 'put') return false
+    if (known.length === 0 && !isLaterThanReplaced(deleter)) return false
     const times = known.map(({ atMs }) => atMs)
     let listing = await this.#listingFor(deleter, signal)
     for (let looks = 0; ; looks += 1) {
@@ -246,6 +253,11 @@ export class BagDeletes {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
+}
+
+/** True when what a change stored is later than the bags that it takes the place of. */
+function isLaterThanReplaced(intent: Intent): boolean {
+  return intent.kind === 'put' && !isAsBase(intent)
 }
 
 function isTakenOrDelete(intent: Intent): boolean {

@@ -239,8 +239,9 @@ export class CarryOut {
     lag: Pick<UploaderSettings, 'listingLagMs'>,
     signal: AbortSignal,
   ): Promise<PutIntent | undefined> {
-    const bagId = await findSent(this.#deps, lag, put, signal)
-    if (bagId === undefined) return undefined
+    const found = await findSent(this.#deps, lag, put, signal)
+    if (found === undefined) return undefined
+    const { bagId } = found
     // It may be a bag that was there before as well.
     const isKnown = this.#deps.facts.get(bagId) !== undefined
     const latest = await this.#confirm(put, bagId, isKnown ? Infinity : undefined)

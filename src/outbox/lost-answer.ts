@@ -2,9 +2,10 @@ import { listedAs } from '../domain/folder-names.ts'
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import { deletedBags } from '../intents/rules.ts'
-import type { Intent, PutIntent } from '../intents/intent.ts'
+import type { BagTime, Intent, PutIntent } from '../intents/intent.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { askForBag } from '../service/has-bag.ts'
+import { latestUpload } from './latest-upload.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
 
 const LONGEST_PAUSE_MS = 2_000
@@ -17,15 +18,15 @@ const NOT_ASKED_MS = 1_200
  * Looks for the bag of an upload whose answer was lost.
  *
  * Asks the listing until one that was begun `listingLagMs` after the upload still lacks it. A
- * record of our name that was not there before is ours when its content is ours. Answers undefined
- * when the upload did not arrive.
+ * record of our name that was not there before is ours when its content is ours. Answers when it was
+ * uploaded, too; undefined when the upload did not arrive.
  */
 export async function findSent(
   deps: UploaderDeps,
   settings: Pick<UploaderSettings, 'listingLagMs'>,
   intent: PutIntent,
   signal: AbortSignal,
-): Promise<BagId | undefined> {
+): Promise<BagTime | undefined> {
   // A clock that was set back must not make this wait for a time that is far away.
   const sentAtMs = Math.min(intent.sentAtMs ?? 0, deps.clock.now())
   const refused = new Set<BagId>(intent.namesakes ?? [])
@@ -33,7 +34,9 @@ export async function findSent(
     const listing = await deps.listing.refreshNow(signal)
     for (const bagId of bagsOfOthers(deps, intent)) refused.add(bagId)
     for (const record of candidates(listing.records, intent, refused)) {
-      if (await isOurs(deps, intent, record.bagId, { signal })) return record.bagId
+      if (await isOurs(deps, intent, record.bagId, { signal })) {
+        return { bagId: record.bagId, atMs: record.uploadedAtMs }
+      }
       refused.add(record.bagId)
     }
     if (listing.startedAtMs >= sentAtMs + settings.listingLagMs) return undefined
@@ -43,7 +46,7 @@ export async function findSent(
 }
 
 /**
- * The bag of a put that another change took the place of, when its answer was lost. Content that
+ * The bag of a put that another change took the place of, when its answer was lost, and when it was uploaded. Content that
  * comes back may be given the id that it had before. Such a bag is the put's when it is listed
  * although it was deleted, or is to be deleted by `successor`. The listing may lag: then what is
  * gone is deleted once more.
@@ -54,7 +57,7 @@ export async function findGiven(
   put: PutIntent,
   signal: AbortSignal,
   successor: IntentId,
-): Promise<BagId | undefined> {
+): Promise<BagTime | undefined> {
   const { outbox, listing, isShown } = deps
   const due = [...put.replaces, ...(outbox.get(successor)?.replaces ?? [])]
   // What knows of them may be forgotten meanwhile.
@@ -65,7 +68,7 @@ export async function findGiven(
   for (const bagId of new Set([...due, ...gone])) {
     const records = index?.recordsOf(bagId) ?? []
     if (records.every(({ name }) => listedAs(name, put) === undefined) || isShown(bagId)) continue
-    if (await isStillOurs(deps, put, bagId, signal)) return bagId
+    if (await isStillOurs(deps, put, bagId, signal)) return { bagId, atMs: latestUpload(records) }
   }
   return undefined
 }

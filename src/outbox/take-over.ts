@@ -61,7 +61,8 @@ export class TakeOver {
       const arrived = mayHaveArrived.has(put.id)
         ? await findGiven(uploader, settings, put, signal, id)
         : undefined
-      await this.#handOver(arrived === undefined ? put : { ...put, bagId: arrived }, id)
+      const given = arrived && { bagId: arrived.bagId, uploadedAtMs: arrived.atMs }
+      await this.#handOver({ ...put, ...given }, id)
       mayHaveArrived.delete(put.id)
     }
   }
@@ -70,8 +71,8 @@ export class TakeOver {
   async #findLost(put: PutIntent, successor: IntentId, signal: AbortSignal): Promise<void> {
     const { uploader, settings } = this.#deps
     for (const lost of lostUploadsOf(put)) {
-      const bagId = await findGiven(uploader, settings, lost, signal, successor)
-      const change = ofPut((latest) => withLostFound(latest, lost, bagId))
+      const found = await findGiven(uploader, settings, lost, signal, successor)
+      const change = ofPut((latest) => withLostFound(latest, lost, found))
       await uploader.outbox.update(put.id, change, settings)
     }
   }

@@ -7,6 +7,7 @@ import {
   bagsToDelete,
   blockersOf,
   claimsOfBefore,
+  isAsBase,
   isDone,
   isForUser,
   isHeldFile,
@@ -25,6 +26,7 @@ import {
   withoutCycle,
   withSuperseded,
 } from '../../../src/intents/rules.ts'
+import { confirmed as confirm, unchanged } from '../../../src/intents/transitions.ts'
 import { bag, intentId, put, remove } from '../namespace/builders.ts'
 
 const A = bag(1)
@@ -398,6 +400,14 @@ it('what meant a bag before its id was given again is known, but for what takes 
   expect(claimsOfBefore(all(before, given, after), given, A)).toEqual([before])
 })
 
+it('a folder is as its base again where that was not stored anew', () => {
+  const changed = put(1, 'a', { changes: { base: A, start: 0 }, sentAtMs: 1 })
+  expect(isAsBase(unchanged(changed, A, 2))).toBe(true)
+  expect(isAsBase(confirm(changed, A, 2))).toBe(false)
+  expect(isAsBase(confirm(changed, B, 2))).toBe(false)
+  expect(isAsBase(changed)).toBe(false)
+})
+
 describe('what a superseded put leaves', () => {
   const nothing = { put: i2, bags: [], puts: [], deleted: [], uploaded: [], after: [] }
   const known: KnownOfBags = { isListed: () => false, mayLag: false, receiving: [] }
@@ -454,6 +464,13 @@ describe('what a superseded put leaves', () => {
       { after: [{ id: i1 }] },
     ],
     ['when its bags were uploaded', { uploaded: gone }, [], {}, { uploaded: gone }],
+    [
+      'when its own bag was uploaded, by what is known last',
+      { bagId: A, uploadedAtMs: 7, uploaded: [{ bagId: A, atMs: 1 }, ...gone] },
+      [],
+      {},
+      { bags: [A], given: A, uploaded: [...gone, { bagId: A, atMs: 7 }] },
+    ],
   ])('%s', (_, rest, others, beside, expected) => {
     const left = put(2, 'a', rest)
     const legacy = legacyOf(all(left, successor, ...others), left, successor, {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { BagId, IntentId } from '../../../src/domain/ids.ts'
+import { toBagId, type BagId, type IntentId } from '../../../src/domain/ids.ts'
 import type { PutIntent } from '../../../src/intents/intent.ts'
 import { publish, withoutFailure } from '../../../src/intents/transitions.ts'
 import { buildTree } from '../../../src/namespace/tree.ts'
@@ -54,6 +54,19 @@ describe('content that comes back while its upload is cut by a kill', () => {
     const again = await killWhileSent(shop, 'on', { replaces: [off.bagId] })
     await shop.put('f', 'last', { supersedes: [again] })
     expect(await storedByNext(shop)).toEqual(['last'])
+  })
+
+  it('goes as it was uploaded then, and not as it was known before', async () => {
+    const shop = await openWorkshop()
+    const again = await killWhileSent(shop, 'on', {})
+    const on = toBagId((await shop.service.list())[0]?.bag_id ?? '')
+    const atMs = await uploadedAtMs(shop, on)
+    const uploaded = [{ bagId: on, atMs: 1 }]
+    const last = await shop.put('f', 'last', { replaces: [on], supersedes: [again], uploaded })
+    const next = await shop.restart()
+    expect(await next.uploader.drain(stop)).toEqual([])
+    expect(putOf(next, last)).toMatchObject({ uploaded: [{ bagId: on, atMs }] })
+    expect(await next.service.list()).toHaveLength(1)
   })
 
   it('goes when a delete takes its place', async () => {
@@ -145,6 +158,29 @@ describe('a bag that stays because another machine stored it again', () => {
     expect(putOf(shop, last.id).replaces).toEqual([off.bagId])
     const names = (await shop.service.list()).map(({ bag_id }) => bag_id)
     expect(names).toEqual([on, last.bagId])
+  })
+})
+
+describe('a bag that a folder takes the place of which is as its base again', () => {
+  const asBase = (base: BagId, next: BagId): Partial<PutIntent> => ({
+    ...{ phase: 'confirmed', bagId: base, confirmedAtMs: Date.now() },
+    ...{ isFolder: true, changes: { base, start: 0, packed: 0 }, replaces: [next] },
+  })
+
+  it('goes although it is later than the base', async () => {
+    const shop = await openWorkshop()
+    const base = await shop.given('f', 'base')
+    await shop.put('f', 'base', asBase(base, await shop.given('g', 'next')))
+    expect(await storedByNext(shop)).toEqual(['base'])
+  })
+
+  it('stays when another machine stored it again', async () => {
+    const shop = await openWorkshop()
+    const base = await shop.given('f', 'base')
+    const next = await shop.given('g', 'next')
+    const uploaded = [{ bagId: next, atMs: (await uploadedAtMs(shop, next)) - 1 }]
+    await shop.put('f', 'base', { ...asBase(base, next), uploaded })
+    expect(await storedByNext(shop)).toEqual(['base', 'next'])
   })
 })
 

@@ -101,3 +101,36 @@ describe.each([true, false])(
     })
   },
 )
+
+describe('a stored folder that was stored under another name, and not answered', () => {
+  let account: AccountInProcess
+  let user: DriveInProcess
+  beforeEach(async () => {
+    account = await AccountInProcess.start()
+    user = await account.open({ tuning: ONCE, settings: { folderRestMs: 1 } })
+    await user.makeDirectory('F')
+    await user.write('F/x', 'x')
+    await user.drain()
+    account.service.proxy.add({ match: UPLOAD, fault: { loseAnswer: true }, times: 1 })
+    await user.rename('F', 'G')
+    const failed = () => user.outbox.named('G').some(({ failure }) => failure !== undefined)
+    await expect.poll(failed).toBe(true)
+    expect(await account.service.list()).toHaveLength(2)
+  })
+  afterEach(() => user.drop())
+
+  it.each([
+    ['and is at its first name only', {}],
+    ['though another has the name that it had meanwhile', { 'G/x': 'x' }],
+  ])('comes back, %s', async (_, others) => {
+    await user.rename('G', 'F')
+    if (Object.keys(others).length > 0) await user.makeDirectory('G')
+    for (const [name, content] of Object.entries(others)) await user.write(name, content)
+    await user.drain()
+    const expected = { 'F/x': 'x', ...others }
+    expect(await user.tree()).toEqual(expected)
+    const next = await account.open({}, 'next')
+    expect(await next.tree()).toEqual(expected)
+    expect(account.service.deletes()).toBe(1)
+  })
+})
