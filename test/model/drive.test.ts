@@ -7,7 +7,7 @@ import { silentLogger } from '../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../src/local-service/server.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { SEED } from '../support/seed.ts'
-import { operations, operationsInTrouble, run } from './user.ts'
+import { inTrouble, operations, operationsInTrouble, run } from './user.ts'
 
 const RUNS = Number(process.env['BAGFS_MODEL_RUNS'] ?? 1_000)
 const RUNS_IN_TROUBLE = Math.ceil(RUNS / 4)
@@ -60,11 +60,11 @@ describe('a drive and plain maps', () => {
     expect(overflows).toEqual([])
   })
 
-  const inTrouble = `agree though what is sent goes wrong (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
-  it(inTrouble, { timeout: 1_800_000 }, async () => {
+  const title = `agree though what is sent goes wrong (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
+  it(title, { timeout: 1_800_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(operationsInTrouble, async (all) => {
-        const home = { ...(await newHome()), writeBack: true }
+        const home = { ...(await newHome()), ...inTrouble }
         const proxy = await startFaultProxy(home.url)
         try {
           await run(home, all, proxy)

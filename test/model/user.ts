@@ -1,9 +1,12 @@
 import { rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect } from 'vitest'
+import { TUNING } from '../../src/mount/build-drive.ts'
 import { isDriveError } from '../../src/domain/errors.ts'
 import type { HandleId } from '../../src/domain/ids.ts'
 import { DriveInProcess, type DriveHome } from '../support/drive-in-process.ts'
+import { eventually } from '../support/eventually.ts'
 import type { FaultProxy, FaultRule } from '../support/fault-proxy.ts'
 
 /** A file as plain as can be; it stays the same one when it gets another name, or none. */
@@ -15,6 +18,7 @@ interface PlainFile {
 type Model = Map<string, PlainFile>
 
 const FOLDERS = ['F', 'G']
+const SHORT_TIMEOUT_MS = 300
 const file = fc.constantFrom('a', 'b', 'c.txt', 'a~', 'F/x', 'F/y', 'F/d/z', 'F/e/z', 'G/x')
 /** Often content that was there before: the service gives equal content of a name the same id. */
 const text = fc.oneof(
@@ -61,25 +65,56 @@ const operation = fc.oneof(
 
 type Operation = typeof operation extends fc.Arbitrary<infer One> ? One : never
 
-/** What goes wrong with the next changes that a drive sends. */
+const inFolder = fc.constantFrom('F/x', 'F/y', 'G/x')
+/** What makes folders, and gives them each other's names. */
+const operationOfFolders = fc.oneof(
+  fc.record({ op: fc.constant('write' as const), file: inFolder, text }),
+  fc.record({ op: fc.constant('remove' as const), file: inFolder }),
+  { weight: 2, arbitrary: fc.record({ op: fc.constant('rename folder' as const) }) },
+)
+
+/** What goes wrong with the next uploads, or deletions, that a drive sends. */
 const trouble = fc.record({
   op: fc.constant('trouble' as const),
-  times: fc.integer({ min: 1, max: 4 }),
-  fault: fc.constantFrom<FaultRule['fault']>(
-    { loseAnswer: true },
-    { answer: { status: 503, body: '{"detail":"later"}' } },
-    { cutRequestAfter: 100 },
-    { answerLatencyMs: 150 },
+  method: fc.constantFrom('POST', 'DELETE'),
+  times: fc.integer({ min: 1, max: 3 }),
+  fault: fc.oneof(
+    { weight: 2, arbitrary: fc.constant<FaultRule['fault']>({ loseAnswer: true }) },
+    fc.constant<FaultRule['fault']>({ answer: { status: 503, body: '{"detail":"later"}' } }),
+    fc.constant<FaultRule['fault']>({ cutRequestAfter: 100 }),
+    fc.constant<FaultRule['fault']>({ answerLatencyMs: 150 }),
+    // Longer than a drive of `inTrouble` waits.
+    fc.constant<FaultRule['fault']>({ latencyMs: 2 * SHORT_TIMEOUT_MS }),
+    fc.constant<FaultRule['fault']>({ silence: true }),
   ),
 })
 
+/** Uploads begin, and are looked for, between what is done. */
+const pause = fc.record({ op: fc.constant('pause' as const), ms: fc.constantFrom(5, 40, 150) })
+
 type Trouble = typeof trouble extends fc.Arbitrary<infer One> ? One : never
+type Pause = typeof pause extends fc.Arbitrary<infer One> ? One : never
 
 export const operations = fc.array(operation, { minLength: 5, maxLength: 25 })
 export const operationsInTrouble = fc.array(
-  fc.oneof({ weight: 1, arbitrary: trouble }, { weight: 6, arbitrary: operation }),
-  { minLength: 5, maxLength: 25 },
+  fc.oneof(
+    { weight: 1, arbitrary: trouble },
+    { weight: 1, arbitrary: pause },
+    { weight: 3, arbitrary: operationOfFolders },
+    { weight: 3, arbitrary: operation },
+  ),
+  { minLength: 5, maxLength: 30 },
 )
+
+/** A drive whose folders are stored between what is done to them, and that has no patience. */
+export const inTrouble = {
+  writeBack: true,
+  limits: { timeoutMs: SHORT_TIMEOUT_MS, cacheBytes: 1e8 },
+  settings: { folderRestMs: 20 },
+  tuning: {
+    uploads: { ...TUNING.uploads, retryBaseMs: 200, retryMaxMs: 400, deletingMs: 200 },
+  },
+} satisfies Partial<DriveHome>
 
 /** What waits for the service, and rejects while it is in trouble. */
 const WAITING: ReadonlySet<string> = new Set(['sync', 'remount', 'out and back'])
@@ -87,22 +122,23 @@ const WAITING: ReadonlySet<string> = new Set(['sync', 'remount', 'out and back']
 /** Runs these on a new account of a service. With a proxy before it, what that harms is over before the end. */
 export async function run(
   account: DriveHome,
-  all: readonly (Operation | Trouble)[],
+  all: readonly (Operation | Trouble | Pause)[],
   proxy?: FaultProxy,
 ): Promise<void> {
   const home = proxy === undefined ? account : { ...account, url: proxy.url }
   const user = new User(home, account.url, await DriveInProcess.open(home))
   try {
     for (const each of all) {
-      if (each.op !== 'trouble') {
-        if (WAITING.has(each.op)) proxy?.clear()
-        await user.do(each)
-      } else {
-        const match = { path: /\/upload$|\/api\/bag$/ }
+      if (each.op === 'pause') await sleep(each.ms)
+      else if (each.op === 'trouble') {
+        const match = { method: each.method, path: /\/upload$|\/api\/bag$/ }
         proxy?.add({ match, times: each.times, fault: each.fault })
+      } else {
+        if (WAITING.has(each.op)) await endTrouble(proxy)
+        await user.do(each)
       }
     }
-    proxy?.clear()
+    await endTrouble(proxy)
     await user.closeHeld()
     await user.check()
     await user.remount()
@@ -111,6 +147,15 @@ export async function run(
     await user.drop()
   }
   await checkElsewhere(home, user.model)
+}
+
+/** Nothing is harmed from now on, and a request that was is over. */
+async function endTrouble(proxy: FaultProxy | undefined): Promise<void> {
+  proxy?.clear()
+  await eventually(() => {
+    const isLeft = proxy?.requests.some(({ isOver }) => !isOver) === true
+    if (isLeft) throw new Error('A request is under way.')
+  })
 }
 
 /** Another machine, that knows nothing but the account, sees the same. Empty folders stay where they are. */
@@ -158,7 +203,8 @@ class User {
 
   async remount(): Promise<void> {
     await this.closeHeld()
-    await this.#drive.drain()
+    // A DELETE that comes late may take what the first try stored.
+    await this.#drive.drain().catch(() => this.#drive.drain())
     await this.#again()
   }
 
@@ -505,14 +551,22 @@ class User {
     await drive.removeDirectory(top.parent, top.name)
   }
 
-  /** F becomes G where there is no G: an empty folder left of G is in the way no more. */
+  /** One folder gets the name of the other where that has no files: an empty one left of it is in the way no more. */
   async #renameFolder(): Promise<void> {
-    const inside = [...this.model.keys()].filter((path) => path.startsWith('F/'))
-    const isFree = ![...this.model.keys()].some((path) => path.startsWith('G/'))
-    if (inside.length === 0 || !isFree || inside.some((path) => path.endsWith('/z'))) return
-    const { parent } = await this.#drive.parent('F')
-    await this.#drive.drive.rename(parent, 'F', parent, 'G')
-    this.#moveAll('F/', 'G/')
+    const has = (folder: string): boolean =>
+      [...this.model.keys()].some((path) => path.startsWith(`${folder}/`))
+    const [from, to] = has('F') ? ['F', 'G'] : ['G', 'F']
+    const isDeep = [...this.model.keys()].some((path) => path.endsWith('/z'))
+    if (!has(from) || has(to) || isDeep) return
+    const { parent } = await this.#drive.parent(from)
+    try {
+      await this.#drive.drive.rename(parent, from, parent, to)
+    } catch (error) {
+      // A directory may be left in it.
+      if (!isDriveError(error, 'not-empty')) throw error
+      return
+    }
+    this.#moveAll(`${from}/`, `${to}/`)
   }
 
   #moveAll(from: string, to: string): void {
