@@ -65,12 +65,15 @@ export class Renames {
   async rename(name: string, newName: string): Promise<void> {
     const { entries, names, changes, folders } = this.#deps
     refuseTrash(newName)
-    const node = await this.#changeable(name, newName)
+    const node = await this.#find(name, newName)
+    // What cannot be done in any case waits for nothing.
+    await this.#checkTarget(node, newName)
+    await this.#untilIdle(node)
     entries.resolve(name)
     const target = entries.resolve(newName)
     const { isFolder } = node
+    await this.#checkTarget(node, newName)
     if (target !== node) {
-      await this.#deps.rootNodes.checkReplacement(target, isFolder)
       await this.#deps.rootRoom.check(node, changes.bytesSentAgain(node, newName))
     }
     const before = this.#before(node, target)
@@ -86,8 +89,9 @@ export class Renames {
    */
   async exchange(name: string, otherName: string): Promise<void> {
     const { names, changes, folders, rootRoom, uploader } = this.#deps
-    const one = await this.#changeable(name, otherName)
-    const other = await this.#changeable(otherName, name)
+    const one = await this.#find(name, otherName)
+    const other = await this.#find(otherName, name)
+    for (const node of [one, other]) await this.#untilIdle(node)
     if (one === other) return
     await rootRoom.check(one, changes.bytesSentAgain(one, otherName))
     await rootRoom.check(other, changes.bytesSentAgain(other, name))
@@ -120,17 +124,28 @@ export class Renames {
     return () => undefined
   }
 
-  /** The node of a name, when nothing of it is on its way to the service. */
-  async #changeable(name: string, newName: string): Promise<FileNode> {
-    const { rootNodes, uploader, folders } = this.#deps
+  /** The node of a name; the kind of what is in the way of it is known. */
+  async #find(name: string, newName: string): Promise<FileNode> {
+    const { rootNodes } = this.#deps
     const node = await rootNodes.find(name)
     for (const each of [name, newName]) await rootNodes.learnForChange(each)
+    return node
+  }
+
+  async #checkTarget(node: FileNode, newName: string): Promise<void> {
+    const { entries, rootNodes } = this.#deps
+    const target = entries.resolve(newName)
+    if (target !== node) await rootNodes.checkReplacement(target, node.isFolder)
+  }
+
+  /** Resolves when nothing of a node is on its way to the service. */
+  async #untilIdle(node: FileNode): Promise<void> {
+    const { rootNodes, uploader, folders } = this.#deps
     if (node.entry?.kind === 'pending' && node.entry.intent.changes !== undefined) {
       await uploader.finished(node.entry.intent.id)
     }
     await folders.untilIdle(node)
     await rootNodes.untilSeen(node)
-    return node
   }
 
   #before(

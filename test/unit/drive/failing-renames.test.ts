@@ -183,3 +183,25 @@ describe('a rename in mode through', () => {
     expect(await account.service.contents()).toEqual(left)
   })
 })
+
+it('a folder that is sent is refused the name of a full one at once', async () => {
+  const account = await AccountInProcess.start()
+  const user = await account.open({ settings: { folderRestMs: 1 } })
+  const isSending = deferred()
+  const maySend = deferred()
+  const before = async (): Promise<void> => {
+    isSending.resolve()
+    await maySend.promise
+  }
+  await user.makeDirectory('G')
+  await user.write('G/y', 'y')
+  await user.drain()
+  account.service.proxy.add({ match: UPLOAD, fault: { before } })
+  await user.makeDirectory('F')
+  await user.write('F/x', 'x')
+  await isSending.promise
+  await expect(user.rename('F', 'G')).rejects.toMatchObject({ code: 'not-empty' })
+  maySend.resolve()
+  await user.drain()
+  expect(await user.tree()).toEqual({ 'F/x': 'x', 'G/y': 'y' })
+})
