@@ -48,8 +48,8 @@ export async function findSent(
 /**
  * The bag of a put that another change took the place of, when its answer was lost, and when it was uploaded. Content that
  * comes back may be given the id that it had before. Such a bag is the put's when it is listed
- * although it was deleted, or is to be deleted by `successor`. The listing may lag: then what is
- * gone is deleted once more.
+ * although it was deleted, is to be deleted by `successor` or by what is stored, or was left as one that was stored
+ * anew. The listing may lag: then what is gone is deleted once more.
  */
 export async function findGiven(
   deps: UploaderDeps,
@@ -59,18 +59,24 @@ export async function findGiven(
   successor: IntentId,
 ): Promise<BagTime | undefined> {
   const { outbox, listing, isShown } = deps
-  const due = [...put.replaces, ...(outbox.get(successor)?.replaces ?? [])]
+  const ofOthers = outbox.intents().filter((other) => other.id === successor || isOver(other))
   // What knows of them may be forgotten meanwhile.
+  const before = [put, ...ofOthers].flatMap(({ replaces }) => replaces)
   const gone = deletedBags(outbox.intents())
   const found = await findSent(deps, settings, put, signal)
   if (found !== undefined) return found
   const index = listing.current()?.index
-  for (const bagId of new Set([...due, ...gone])) {
+  for (const bagId of new Set([...before, ...gone])) {
     const records = index?.recordsOf(bagId) ?? []
     if (records.every(({ name }) => listedAs(name, put) === undefined) || isShown(bagId)) continue
     if (await isStillOurs(deps, put, bagId, signal)) return { bagId, atMs: latestUpload(records) }
   }
   return undefined
+}
+
+/** True for a change whose old bags may go: none of them is the only version that is stored. */
+function isOver(intent: Intent): boolean {
+  return intent.kind === 'delete' || intent.phase === 'confirmed'
 }
 
 /** As `isOurs`; false for a bag that is listed and gone. */

@@ -134,3 +134,33 @@ describe('a stored folder that was stored under another name, and not answered',
     expect(account.service.deletes()).toBe(1)
   })
 })
+
+it.each([true, false])(
+  'what a folder was stored as, under a name that it had before, is nowhere (that was to be deleted: %s)',
+  async (isTried) => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ tuning: ONCE, settings: { folderRestMs: 1 } })
+    const { proxy } = account.service
+    await user.makeDirectory('F')
+    await user.write('F/x', 'x')
+    await user.drain()
+    const failed = (name: string) => () =>
+      user.outbox.named(name).find(({ failure }) => failure !== undefined)?.id
+    const mayDelete = proxy.add({ match: { method: 'DELETE' }, fault: { answer: { status: 500 } } })
+    await user.rename('F', 'G')
+    await expect.poll(failed('G')).toBeDefined()
+    const first = failed('G')()
+    // The service gives equal content of this name the id that it had.
+    proxy.add({ match: UPLOAD, fault: { loseAnswer: true }, times: 1 })
+    await user.rename('G', 'F')
+    await expect.poll(failed('F')).toBeDefined()
+    await user.listing.refreshNow()
+    mayDelete()
+    if (isTried && first !== undefined) await user.drive.uploader.attemptRest(first)
+    await user.rename('F', 'G')
+    await user.drain()
+    expect(await user.tree()).toEqual({ 'G/x': 'x' })
+    const next = await account.open({}, 'next')
+    expect(await next.tree()).toEqual({ 'G/x': 'x' })
+  },
+)
