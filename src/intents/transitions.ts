@@ -211,6 +211,25 @@ export function withoutClaim<Kind extends Intent>(intent: Kind, bagId: BagId): K
   }
 }
 
+/**
+ * It is known what became of a lost upload of a put: what was stored is a bag to delete, and was uploaded then. What the put had to do
+ * with a bag of that id before is over.
+ */
+export function withLostFound(put: PutIntent, lost: PutIntent, found?: BagTime): PutIntent {
+  const { lostUploads = [], ...rest } = found === undefined ? put : withoutClaim(put, found.bagId)
+  const left = lostUploads.filter(
+    ({ name, sentAtMs }) => name !== lost.name || sentAtMs !== lost.sentAtMs,
+  )
+  return {
+    ...rest,
+    ...(left.length === 0 ? {} : { lostUploads: left }),
+    ...(found !== undefined && {
+      replaces: [...rest.replaces, found.bagId],
+      uploaded: [...(rest.uploaded ?? []), found],
+    }),
+  }
+}
+
 /** A successor takes over; a finished one has something left to do again. */
 export function inheriting(successor: Intent, legacy: Legacy): Intent {
   const { replaces, supersedes } = joined(successor, {

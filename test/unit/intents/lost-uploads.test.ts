@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { lostUploadsOf, withLostFound } from '../../../src/intents/lost-uploads.ts'
+import { lostUploadsOf } from '../../../src/intents/lost-uploads.ts'
+import { withLostFound } from '../../../src/intents/transitions.ts'
 import { bag, put } from '../namespace/builders.ts'
 
 const A = bag(1)
