@@ -137,6 +137,11 @@ export interface PutIntent extends IntentBase, KeptAttributes {
    */
   readonly uploadedAtMs?: number
   /**
+   * When uploads of this machine were answered that stored those of `replaces`, by its own clock. They may have ended after
+   * the upload of this put began, and no listing may have had them.
+   */
+  readonly ownUploads?: readonly BagTime[]
+  /**
    * True while a DELETE of a bag that had this id before may be under way: of another machine that replaced it, or one of
    * here that was not answered.
    */

@@ -15,6 +15,8 @@ export interface Legacy {
   readonly deleted: readonly BagTime[]
   /** When bags that both take the place of were uploaded. */
   readonly uploaded: readonly BagTime[]
+  /** When uploads of this machine that stored such bags were answered. */
+  readonly ownUploads: readonly BagTime[]
   /** What has to be stored before they are deleted. */
   readonly after: readonly MovedTo[]
 }
@@ -42,9 +44,10 @@ export function legacyOf(all: All, put: PutIntent, successor: Intent, known: Kno
     puts: put.supersedes.filter((id) => all.get(id) !== undefined),
     // Equal content can have been given the id of a bag that was deleted before.
     deleted: (put.deleted ?? []).filter(({ bagId }) => bagId !== put.bagId),
-    uploaded: uploadsOf(put).filter(
+    uploaded: withOwn(put.uploaded, put, put.uploadedAtMs).filter(
       ({ bagId }) => bagId === put.bagId || !knowsUpload(successor, bagId),
     ),
+    ownUploads: withOwn(put.ownUploads, put, put.answeredAtMs),
     after: (put.after ?? []).filter((moved) => !isStored(all, moved)),
   }
 }
@@ -89,9 +92,13 @@ function putsOf(all: All): readonly PutIntent[] {
   return all.intents().filter((intent) => intent.kind === 'put')
 }
 
-/** When bags that it leaves were uploaded. An upload before under the id of its own bag is none of that. */
-function uploadsOf({ uploaded = [], bagId, uploadedAtMs: atMs }: PutIntent): readonly BagTime[] {
-  const before = uploaded.filter((each) => each.bagId !== bagId)
+/** Times of bags that a put leaves, with that of its own. What is known of one of that id before is over. */
+function withOwn(
+  times: readonly BagTime[] | undefined,
+  { bagId }: PutIntent,
+  atMs: number | undefined,
+): readonly BagTime[] {
+  const before = (times ?? []).filter((each) => each.bagId !== bagId)
   return bagId === undefined || atMs === undefined ? before : [...before, { bagId, atMs }]
 }
 

@@ -28,6 +28,7 @@ type Passing =
   | 'replacedAreDeleted'
   | 'after'
   | 'disproofs'
+  | 'ownUploads'
   | 'movesOn'
   | 'restores'
   | 'restoresSha256'
@@ -42,6 +43,7 @@ const OF_A_ROUND = [
   'answeredAtMs',
   'confirmedAtMs',
   'replacedAreDeleted',
+  'ownUploads',
 ] as const satisfies readonly Passing[]
 
 /** What tells of what a put brings back from the trash. */
@@ -241,7 +243,8 @@ export function inheriting(successor: Intent, legacy: Legacy): Intent {
     ...withAfter(successor, legacy.after),
   }
   if (successor.kind === 'put') {
-    return without({ ...successor, replaces, supersedes, ...more }, 'replacedAreDeleted')
+    const own = withOwnUploads(successor, legacy)
+    return without({ ...successor, replaces, supersedes, ...more, ...own }, 'replacedAreDeleted')
   }
   const next = { ...successor, replaces, supersedes, ...more, ...withMoving(successor, legacy) }
   if (next.phase !== 'confirmed') return next
@@ -341,6 +344,16 @@ function withFates(successor: Intent, legacy: Legacy): Pick<Intent, 'deleted' | 
       ({ bagId }) => bagId !== own,
     ),
   }
+}
+
+/** What a put knows of uploads of this machine, and what it is told now, which is known better. */
+function withOwnUploads(
+  { ownUploads: before = [] }: PutIntent,
+  { ownUploads: times }: Legacy,
+): Pick<PutIntent, 'ownUploads'> {
+  const isOther = ({ bagId }: BagTime): boolean => times.every((each) => each.bagId !== bagId)
+  const all = [...before.filter(isOther), ...times]
+  return all.length === 0 ? {} : { ownUploads: all }
 }
 
 /** Content that moved before it was stored has a bag now. */

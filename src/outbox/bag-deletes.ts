@@ -1,6 +1,6 @@
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
-import type { BagTime, Intent } from '../intents/intent.ts'
+import type { BagTime, Intent, PutIntent } from '../intents/intent.ts'
 import {
   bagsToDelete,
   isAsBase,
@@ -166,7 +166,9 @@ export class BagDeletes {
     const reader = readerOf(outbox, bagId)
     if (reader === undefined || reader.replaces.includes(bagId)) return
     const known = uploaded.filter((each) => each.bagId === bagId)
-    const legacy = { bags: [bagId], puts: [], deleted: [], uploaded: known, after: [] }
+    // Its own upload begins later than that of the bag ended.
+    const none = { puts: [], deleted: [], ownUploads: [], after: [] }
+    const legacy = { ...none, bags: [bagId], uploaded: known }
     await outbox.update(reader.id, (latest) => inheriting(latest, legacy), this.#settings)
   }
 
@@ -181,7 +183,7 @@ export class BagDeletes {
       const { seenAtMs, isSure } =
         times.length > 0
           ? { seenAtMs: Math.max(...times), isSure: true }
-          : this.#latestOf(this.#deps.outbox.get(deleter.id) ?? deleter, listing)
+          : this.#latestOf(bagId, this.#deps.outbox.get(deleter.id) ?? deleter, listing)
       const records = listing.index.recordsOf(bagId)
       const isLater = records.some(({ uploadedAtMs }) => uploadedAtMs > seenAtMs)
       if (!isLater || isSure || looks > LOOKS) return isLater
@@ -196,16 +198,18 @@ export class BagDeletes {
    * it may tell of an upload of before where the service gave an id anew.
    */
   #latestOf(
+    bagId: BagId,
     deleter: Intent,
     { index, startedAtMs }: KnownListing,
   ): { readonly seenAtMs: number; readonly isSure: boolean } {
     if (deleter.kind !== 'put' || deleter.bagId === undefined)
       return { seenAtMs: Infinity, isSure: true }
     const { uploadedAtMs, confirmedAtMs = 0 } = deleter
-    if (uploadedAtMs !== undefined) return { seenAtMs: uploadedAtMs, isSure: true }
+    const laterMs = laterByMs(bagId, deleter)
+    if (uploadedAtMs !== undefined) return { seenAtMs: uploadedAtMs + laterMs, isSure: true }
     const isSure = startedAtMs >= confirmedAtMs + this.#settings.listingLagMs
     const records = index.recordsOf(deleter.bagId)
-    if (records.length > 0) return { seenAtMs: latestUpload(records), isSure }
+    if (records.length > 0) return { seenAtMs: latestUpload(records) + laterMs, isSure }
     return { seenAtMs: isSure ? -Infinity : Infinity, isSure }
   }
 
@@ -253,6 +257,15 @@ export class BagDeletes {
   #step(step: Step): void {
     this.#deps.onStep?.(step)
   }
+}
+
+/**
+ * By how much a bag may have been stored later than the one that took its place: both were uploaded here, at the same
+ * time. It was stored before it was answered, and the other after that was sent.
+ */
+function laterByMs(bagId: BagId, { ownUploads = [], sentAtMs = Infinity }: PutIntent): number {
+  const own = ownUploads.find((each) => each.bagId === bagId)
+  return Math.max(0, (own?.atMs ?? -Infinity) - sentAtMs)
 }
 
 /** True when what a change stored is later than the bags that it takes the place of. */

@@ -78,6 +78,7 @@ const putIntent = z.object({
   namesakes: optional(z.array(bagId)),
   bagId: optional(bagId),
   uploadedAtMs: optional(z.number()),
+  ownUploads: optional(z.array(bagTime)),
   isAtRisk: optional(z.boolean()),
   lookAtMs: optional(z.number()),
   timesTaken: optional(z.number()),

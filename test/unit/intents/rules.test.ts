@@ -26,7 +26,7 @@ import {
   withoutCycle,
   withSuperseded,
 } from '../../../src/intents/rules.ts'
-import { confirmed as confirm, unchanged } from '../../../src/intents/transitions.ts'
+import { confirmed as confirm, inheriting, unchanged } from '../../../src/intents/transitions.ts'
 import { bag, intentId, put, remove } from '../namespace/builders.ts'
 
 const A = bag(1)
@@ -400,6 +400,23 @@ it('what meant a bag before its id was given again is known, but for what takes 
   expect(claimsOfBefore(all(before, given, after), given, A)).toEqual([before])
 })
 
+it('what is told last of an upload of this machine counts', () => {
+  const knowing = put(1, 'a', {
+    ownUploads: [
+      { bagId: A, atMs: 1 },
+      { bagId: B, atMs: 1 },
+    ],
+  })
+  const none = { bags: [], puts: [], deleted: [], uploaded: [], after: [] }
+  const told = inheriting(knowing, { ...none, ownUploads: [{ bagId: A, atMs: 7 }] })
+  expect(told).toMatchObject({
+    ownUploads: [
+      { bagId: B, atMs: 1 },
+      { bagId: A, atMs: 7 },
+    ],
+  })
+})
+
 it('a folder is as its base again where that was not stored anew', () => {
   const changed = put(1, 'a', { changes: { base: A, start: 0 }, sentAtMs: 1 })
   expect(isAsBase(unchanged(changed, A, 2))).toBe(true)
@@ -409,7 +426,10 @@ it('a folder is as its base again where that was not stored anew', () => {
 })
 
 describe('what a superseded put leaves', () => {
-  const nothing = { put: i2, bags: [], puts: [], deleted: [], uploaded: [], after: [] }
+  const nothing = {
+    ...{ put: i2, bags: [], puts: [], deleted: [], after: [] },
+    ...{ uploaded: [], ownUploads: [] },
+  }
   const known: KnownOfBags = { isListed: () => false, mayLag: false, receiving: [] }
   const successor = put(9, 'a', { supersedes: [i2] })
   const gone = [{ bagId: B, atMs: 1 }]
@@ -464,6 +484,13 @@ describe('what a superseded put leaves', () => {
       { after: [{ id: i1 }] },
     ],
     ['when its bags were uploaded', { uploaded: gone }, [], {}, { uploaded: gone }],
+    [
+      'when its own upload was answered, by what is known last',
+      { bagId: A, answeredAtMs: 7, ownUploads: [{ bagId: A, atMs: 1 }, ...gone] },
+      [],
+      {},
+      { bags: [A], given: A, ownUploads: [...gone, { bagId: A, atMs: 7 }] },
+    ],
     [
       'when its own bag was uploaded, by what is known last',
       { bagId: A, uploadedAtMs: 7, uploaded: [{ bagId: A, atMs: 1 }, ...gone] },

@@ -184,6 +184,35 @@ describe('a bag that a folder takes the place of which is as its base again', ()
   })
 })
 
+describe('a bag of an upload of here that ended after what takes its place was sent', () => {
+  const uploads = async (shop: Workshop) => {
+    const stored = await shop.given('f', 'stored')
+    const late = await shop.given('g', 'late')
+    const storedAtMs = await uploadedAtMs(shop, stored)
+    const laterMs = (await uploadedAtMs(shop, late)) - storedAtMs
+    const put = (answeredAtMs: number): Partial<PutIntent> => ({
+      ...{ phase: 'confirmed', bagId: stored, confirmedAtMs: Date.now(), replaces: [late] },
+      ...{ sentAtMs: 5, ownUploads: [{ bagId: late, atMs: 5 + answeredAtMs }] },
+    })
+    return { storedAtMs, laterMs, put }
+  }
+
+  it.each(['listed', 'known'])('goes (when that was stored is %s)', async (kind) => {
+    const shop = await openWorkshop()
+    const { put, laterMs, storedAtMs } = await uploads(shop)
+    const known = kind === 'known' ? { uploadedAtMs: storedAtMs } : {}
+    await shop.put('f', 'stored', { ...put(laterMs), ...known })
+    expect(await storedByNext(shop)).toEqual(['stored'])
+  })
+
+  it('stays when it was stored later than it was answered', async () => {
+    const shop = await openWorkshop()
+    const { put, laterMs } = await uploads(shop)
+    await shop.put('f', 'stored', put(laterMs - 1))
+    expect(await storedByNext(shop)).toEqual(['late', 'stored'])
+  })
+})
+
 describe('a bag whose id is given to equal content', () => {
   const namesIn = (shop: Workshop): readonly string[] =>
     [...buildTree(shop.listing.current()?.index, shop.outbox.intents()).entries()]

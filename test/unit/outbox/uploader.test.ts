@@ -277,9 +277,9 @@ describe('content that was replaced before it was sent', () => {
 
   it('leaves no bag behind when its successor was finished first', async () => {
     const shop = await openWorkshop()
-    const first = await shop.put('a', 'first')
-    await shop.uploader.drain(stop)
     const second = await shop.put('b', 'second')
+    await shop.uploader.drain(stop)
+    const first = await shop.put('a', 'first')
     await shop.uploader.drain(stop)
     // A late handover: the successor has something left to do again.
     await shop.outbox.update(second, (intent) => ({ ...intent, supersedes: [first] }), {
