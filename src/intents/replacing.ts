@@ -1,7 +1,7 @@
 import type { BagId } from '../domain/ids.ts'
 import { joined, type Base } from './base.ts'
 import type { BagTime, DeleteIntent, Intent, PutIntent } from './intent.ts'
-import type { Replaced } from './transitions.ts'
+import type { Replaced } from './claims.ts'
 
 /**
  * A put and a delete of one name belong together. A delete that was not sent yet becomes part of a

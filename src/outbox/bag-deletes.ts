@@ -9,7 +9,8 @@ import {
   isUnproven,
   readerOf,
 } from '../intents/rules.ts'
-import { inheriting, ofPut, seenUploaded } from '../intents/transitions.ts'
+import { inheriting } from '../intents/claims.ts'
+import { ofPut, seenUploaded } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DoomedBag } from '../trash/keeper.ts'
 import { latestUpload } from './latest-upload.ts'

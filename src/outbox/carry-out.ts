@@ -5,16 +5,8 @@ import type { BagId, IntentId } from '../domain/ids.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import { isAnswered, isSuperseded, isTaken, isWatched } from '../intents/rules.ts'
-import {
-  answered,
-  confirmed,
-  disproven,
-  packed,
-  sent,
-  staged,
-  unanswered,
-  unpacked,
-} from '../intents/transitions.ts'
+import { packed, unpacked } from '../intents/rounds.ts'
+import { answered, confirmed, disproven, sent, staged, unanswered } from '../intents/transitions.ts'
 import { refuseWithoutRoom } from './account-room.ts'
 import { BagDeletes } from './bag-deletes.ts'
 import { Finish } from './finish.ts'

@@ -3,7 +3,7 @@ import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import { isNewTo, legacyOf, type KnownOfBags } from '../intents/legacy.ts'
 import { claimsOfBefore } from '../intents/rules.ts'
-import { inheriting, withoutClaim } from '../intents/transitions.ts'
+import { inheriting, withoutClaim } from '../intents/claims.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { UploaderDeps, UploaderSettings } from './ports.ts'
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
-import type { Zip } from '../intents/transitions.ts'
+import type { Zip } from '../intents/rounds.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { BagRecord, FactsAccess } from '../domain/record.ts'
 import type { StorageService } from '../service/storage-service.ts'

@@ -9,13 +9,9 @@ import type { IntentId } from '../../domain/ids.ts'
 import { joined, NOTHING, type Base } from '../../intents/base.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import { isAnswered, isOnlyChangeOf, isTaken, wasSent } from '../../intents/rules.ts'
-import {
-  described,
-  ofPut,
-  renamed,
-  renamedFolder,
-  type Replaced,
-} from '../../intents/transitions.ts'
+import { type Replaced } from '../../intents/claims.ts'
+import { renamed, renamedFolder } from '../../intents/renames.ts'
+import { described, ofPut } from '../../intents/transitions.ts'
 import type { BagRecord, FactsAccess } from '../../domain/record.ts'
 import type { Entry } from '../../namespace/entry.ts'
 import type { Outbox } from '../../outbox/outbox.ts'

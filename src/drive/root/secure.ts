@@ -2,12 +2,8 @@ import { isDriveError } from '../../domain/errors.ts'
 import type { IntentId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import { isForUser, isTaken } from '../../intents/rules.ts'
-import {
-  isOnlyRenamed,
-  ofPut,
-  renameTakenBack,
-  type BeforeRename,
-} from '../../intents/transitions.ts'
+import { isOnlyRenamed, renameTakenBack, type BeforeRename } from '../../intents/renames.ts'
+import { ofPut } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Uploader } from '../../outbox/uploader.ts'
 import { isOfGateway } from '../../service/statuses.ts'

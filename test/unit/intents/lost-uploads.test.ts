@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { lostUploadsOf } from '../../../src/intents/lost-uploads.ts'
-import { withLostFound } from '../../../src/intents/transitions.ts'
+import { withLostFound } from '../../../src/intents/claims.ts'
 import { bag, put } from '../namespace/builders.ts'
 
 const A = bag(1)

@@ -17,11 +17,11 @@ import {
   isToSend,
   supersededBy,
 } from '../../../src/intents/rules.ts'
+import { inheriting } from '../../../src/intents/claims.ts'
 import {
   confirmed,
   deleted,
   failed,
-  inheriting,
   publish,
   replacedDeleted,
   staged,

@@ -26,7 +26,9 @@ import {
   withoutCycle,
   withSuperseded,
 } from '../../../src/intents/rules.ts'
-import { confirmed as confirm, inheriting, unchanged } from '../../../src/intents/transitions.ts'
+import { inheriting } from '../../../src/intents/claims.ts'
+import { unchanged } from '../../../src/intents/rounds.ts'
+import { confirmed as confirm } from '../../../src/intents/transitions.ts'
 import { bag, intentId, put, remove } from '../namespace/builders.ts'
 
 const A = bag(1)

@@ -6,7 +6,8 @@ import { deferred } from '../../../src/domain/deferred.ts'
 import type { FolderPort } from '../../../src/outbox/ports.ts'
 import { rawZip } from '../zip/support.ts'
 import { isTaken } from '../../../src/intents/rules.ts'
-import { collecting, nextRound, ofPut, publish } from '../../../src/intents/transitions.ts'
+import { collecting, nextRound } from '../../../src/intents/rounds.ts'
+import { ofPut, publish } from '../../../src/intents/transitions.ts'
 import { openWorkshop } from './workshop.ts'
 
 const PATIENT = { retryBaseMs: 3_600_000, retryMaxMs: 3_600_000 }

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
-import { ofPut, seenUploaded, withoutClaim } from '../../../src/intents/transitions.ts'
+import { withoutClaim } from '../../../src/intents/claims.ts'
+import { ofPut, seenUploaded } from '../../../src/intents/transitions.ts'
 import { openWorkshop } from './workshop.ts'
 
 const DURABILITY = { durable: false }
