@@ -25,8 +25,8 @@ export function withoutClaim<Kind extends Intent>(intent: Kind, bagId: BagId): K
 }
 
 /**
- * It is known what became of a lost upload of a put: what was stored is a bag to delete, and was uploaded then. What the put had to do
- * with a bag of that id before is over.
+ * It is known what became of a lost upload of a put: what was stored is a bag to delete, and was uploaded then. What
+ * the put had to do with a bag of that id before is over.
  */
 export function withLostFound(put: PutIntent, lost: PutIntent, found?: BagTime): PutIntent {
   const { lostUploads = [], ...rest } = found === undefined ? put : withoutClaim(put, found.bagId)

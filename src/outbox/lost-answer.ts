@@ -46,10 +46,10 @@ export async function findSent(
 }
 
 /**
- * The bag of a put that another change took the place of, when its answer was lost, and when it was uploaded. Content that
- * comes back may be given the id that it had before. Such a bag is the put's when it is listed
- * although it was deleted. So is one that `successor`, or what is stored, is to delete, and one that a change left as
- * stored anew. The listing may lag: then what is gone is deleted once more.
+ * The bag of a put that another change took the place of, when its answer was lost, and when it was uploaded.
+ * Content that comes back may be given the id that it had before. Such a bag is the put's when it is listed although
+ * it was deleted. So is one that `successor`, or what is stored, is to delete, and one that a change left as stored
+ * anew. The listing may lag: then what is gone is deleted once more.
  */
 export async function findGiven(
   deps: UploaderDeps,

@@ -69,7 +69,8 @@ export class Space {
 
   /** To be called as the listeners of the outbox are. */
   outboxChanged(before: Intent | undefined, after: Intent | undefined): void {
-    if (before?.phase === 'confirmed' && after === undefined) this.#stored.push(before)
+    const isStored = before?.kind === 'put' && before.phase === 'confirmed'
+    if (isStored && after === undefined) this.#stored.push(before)
     this.#waiting = undefined
     this.#isBehind = true
   }
