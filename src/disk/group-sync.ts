@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { deferred } from '../domain/deferred.ts'
-import { DriveError } from '../domain/errors.ts'
+import { driveCloses } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { ifThere } from './if-there.ts'
 import { syncFile } from './sync.ts'
@@ -89,7 +89,7 @@ export class GroupSync {
     const { promise, resolve, reject } = deferred()
     const waiting = { group: last, go: resolve }
     const stop = (): void => {
-      reject(new DriveError('interrupted', 'The drive is being closed.'))
+      reject(driveCloses())
     }
     this.#waiting.add(waiting)
     signal?.addEventListener('abort', stop)

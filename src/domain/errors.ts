@@ -86,6 +86,11 @@ export function goneFile(): DriveError {
   return new DriveError('not-found', 'This file is gone.')
 }
 
+/** What is begun, or waited for, when the drive is about to end. */
+export function driveCloses(): DriveError {
+  return new DriveError('interrupted', 'The drive is being closed.')
+}
+
 export function isDriveError(
   error: unknown,
   ...codes: readonly DriveErrorCode[]

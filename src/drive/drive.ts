@@ -1,4 +1,5 @@
 import type { AttributeChanges, Owner, SpecialNode } from '../domain/attributes.ts'
+import { deferred } from '../domain/deferred.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { HandleId, NodeId } from '../domain/ids.ts'
 import type { WholeFile } from '../domain/whole-file.ts'
@@ -19,6 +20,9 @@ import type { OnDisk, WriteOptions } from './tree/open-file.ts'
 import type { ShareRange } from './tree/share-range.ts'
 
 export type { DriveDeps } from './assemble.ts'
+
+/** A change that is under way when the drive is closed takes less, unless it waits for the service. */
+const LONGEST_CHANGE_MS = 2_000
 
 /**
  * The file system: nodes, handles, operations. Knows no FUSE and no HTTP; every rejection is a
@@ -407,7 +411,16 @@ export class Drive {
     await this.#parts.unclosed.promiseAll()
   }
 
+  /**
+   * Ends what runs in the background. A detached mount still asks: no change begins any more, and one that is under way is
+   * made, or refused, before what it is made of is closed.
+   */
   async close(): Promise<void> {
+    const { gate, handles } = this.#parts
+    gate.shut()
+    handles.shut()
+    await this.uploader.close()
+    await this.#untilUnchanged()
     this.#parts.keptFresh.close()
     this.#parts.kinds.close()
     this.#parts.missing.close()
@@ -415,5 +428,13 @@ export class Drive {
     await this.#parts.accesses.keepAll()
     this.#parts.openFolders.close()
     await this.#parts.pins.close()
+  }
+
+  /** Resolves when no change is under way. One that waits for what may never come is not waited for. */
+  async #untilUnchanged(): Promise<void> {
+    const { promise: enough, resolve } = deferred()
+    const cancel = this.#deps.clock.after(LONGEST_CHANGE_MS, resolve)
+    await Promise.race([this.#parts.gate.untilIdle(), enough])
+    cancel()
   }
 }

@@ -118,7 +118,6 @@ export async function buildDrive(
     { ...withState, listing, listingLag, cache, inflated, trash, keeper, disk },
     driveSettings(settings, tuning),
   )
-  releases.add('uploader', () => drive.uploader.close())
   releases.add('drive', () => drive.close())
   const { facts, outbox, folderNames } = state
   return { drive, listing, listingLag, cache, facts, outbox, folderNames, trash }

@@ -1,7 +1,13 @@
 import { makeClosing } from '../domain/closing.ts'
 import { backoffMs } from '../domain/backoff.ts'
 import type { Clock } from '../domain/clock.ts'
-import { canPass, DriveError, isDriveError, type DriveErrorCode } from '../domain/errors.ts'
+import {
+  canPass,
+  DriveError,
+  driveCloses,
+  isDriveError,
+  type DriveErrorCode,
+} from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { StorageService } from '../service/storage-service.ts'
@@ -190,7 +196,7 @@ export class Listing {
   /** Gives up the request in flight and keeps the last answer for the next mount. */
   async close(): Promise<void> {
     this.#listeners.clear()
-    this.#closing.abort(new DriveError('interrupted', 'The drive is being closed.'))
+    this.#closing.abort(driveCloses())
     await this.#request?.answer.catch(ignoreOutcome)
     await this.#saved.close()
   }

@@ -1,4 +1,4 @@
-import { DriveError } from '../domain/errors.ts'
+import { driveCloses } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import { isSuperseded, isToSend } from '../intents/rules.ts'
@@ -72,7 +72,10 @@ export class Attempts {
     await this.finished(id)
   }
 
-  /** Resolves when nothing of an intent is under way any more, however it went. */
+  /**
+   * Resolves when nothing of an intent is under way any more, however it went. Rejects `interrupted` when that is so
+   * because the drive is being closed.
+   */
   async finished(id: IntentId): Promise<void> {
     const { outbox, jobs } = this.#deps
     const job = jobs.get(id)
@@ -83,6 +86,7 @@ export class Attempts {
     } finally {
       endHurry()
     }
+    this.#refuseClosed()
   }
 
   /** One intent has given way to another. */
@@ -96,7 +100,7 @@ export class Attempts {
   }
 
   #refuseClosed(): void {
-    if (this.#isClosed) throw new DriveError('interrupted', 'The drive is being closed.')
+    if (this.#isClosed) throw driveCloses()
   }
 
   /** Tries what blocks an intent; answers the intent that has its content by then. */

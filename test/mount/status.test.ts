@@ -57,10 +57,12 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     const byCommand = await bagfs('status', bench.mountpoint, '--json')
     const status = driveStatus.parse(JSON.parse(byCommand.stdout))
     expect(status).toMatchObject({ mode: 'through', outbox: [], listing: { records: 1 } })
-    // The listing is asked for again meanwhile.
+    // The listing is asked for again meanwhile, which tells of the pace, too.
+    const time: unknown = expect.any(Number)
     expect(await jsonOf(drive)).toMatchObject({
       ...status,
       listing: { records: 1 },
+      pace: { serviceMs: time, driveMs: time },
       traffic: { sentBytes: 0 },
     })
   })

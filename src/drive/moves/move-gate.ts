@@ -1,4 +1,5 @@
 import { deferred } from '../../domain/deferred.ts'
+import { driveCloses } from '../../domain/errors.ts'
 
 /** What a change is of; without anything, of all but the bytes of a file. */
 export interface ChangeKind {
@@ -18,6 +19,7 @@ export class MoveGate {
   readonly #underWay = new Set<{ readonly path: string; readonly end: Promise<void> }>()
   /** Each move removes its own. */
   readonly #closed = new Set<ClosedPath>()
+  #isShut = false
 
   /**
    * Makes a change of what is at a path; waits while that, or a directory that it is in, leaves its place. It may be
@@ -32,6 +34,7 @@ export class MoveGate {
     while (this.#over(pathNow(), isOfContent) !== undefined) {
       await this.#untilOpen(pathNow, isOfContent)
     }
+    if (this.#isShut) throw driveCloses()
     const path = pathNow()
     if (path === undefined) return task()
     const { promise: end, resolve } = deferred()
@@ -43,6 +46,11 @@ export class MoveGate {
       this.#underWay.delete(change)
       resolve()
     }
+  }
+
+  /** From now on each change is refused as `interrupted`: the drive is being closed. */
+  shut(): void {
+    this.#isShut = true
   }
 
   /** Resolves when what a path leads to is not leaving its place. */
@@ -70,6 +78,11 @@ export class MoveGate {
   async untilChanged(path: string): Promise<void> {
     const changes = [...this.#underWay].filter((change) => isIn(path, change.path))
     await Promise.all(changes.map(({ end }) => end))
+  }
+
+  /** Resolves when nothing that is being changed now is any more. */
+  async untilIdle(): Promise<void> {
+    await Promise.all([...this.#underWay].map(({ end }) => end))
   }
 
   /** True while something at a path, or below it, is being changed. */

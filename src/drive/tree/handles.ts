@@ -1,5 +1,5 @@
 import { deferred } from '../../domain/deferred.ts'
-import { DriveError } from '../../domain/errors.ts'
+import { driveCloses, DriveError } from '../../domain/errors.ts'
 import type { HandleId, NodeId } from '../../domain/ids.ts'
 import type { OpenFile } from './open-file.ts'
 
@@ -26,6 +26,7 @@ export class Handles {
   /** Those whose file has moved; `release` removes. */
   readonly #moved = new Set<Handle>()
   #next = 1
+  #isShut = false
 
   add(file: OpenFile): HandleId {
     while (this.#open.has(this.#next as HandleId)) this.#advance()
@@ -71,9 +72,28 @@ export class Handles {
     id: HandleId,
     task: (file: OpenFile) => Result | Promise<Result>,
   ): Result | Promise<Result> {
+    this.#refuseShut()
     const handle = this.#get(id)
-    if (handle.moving !== undefined) return changeLater(handle, task)
+    if (handle.moving !== undefined) return this.#changeLater(handle, task)
     return changeNow(handle, task)
+  }
+
+  async #changeLater<Result>(
+    handle: Handle,
+    task: (file: OpenFile) => Result | Promise<Result>,
+  ): Promise<Result> {
+    while (handle.moving !== undefined) await handle.moving
+    this.#refuseShut()
+    return changeNow(handle, task)
+  }
+
+  #refuseShut(): void {
+    if (this.#isShut) throw driveCloses()
+  }
+
+  /** From now on each change is refused as `interrupted`: the drive is being closed. */
+  shut(): void {
+    this.#isShut = true
   }
 
   /** Runs a move while nothing changes these files, and no other move. */
@@ -122,14 +142,6 @@ function changeNow<Result>(
 ): Result | Promise<Result> {
   const result = task(handle.file)
   return result instanceof Promise ? watch(handle, result) : result
-}
-
-async function changeLater<Result>(
-  handle: Handle,
-  task: (file: OpenFile) => Result | Promise<Result>,
-): Promise<Result> {
-  while (handle.moving !== undefined) await handle.moving
-  return changeNow(handle, task)
 }
 
 async function watch<Result>({ running }: Handle, change: Promise<Result>): Promise<Result> {
