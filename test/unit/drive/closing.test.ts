@@ -81,7 +81,9 @@ describe('a drive that is closed while programs go on', () => {
       await going
       made += program.made
       const again = await account.open()
-      expect([program.files, program.next], `seed ${SEED}, run ${run}`).toContainEqual(await again.tree())
+      expect([program.files, program.next], `seed ${SEED}, run ${run}`).toContainEqual(
+        await again.tree(),
+      )
       await again.drop()
     }
     expect(made).toBeGreaterThan(RUNS)
