@@ -32,8 +32,8 @@ export class BagDeletes {
   readonly #deleting = new KeyedLock<BagId>()
   /** When a deletion ended, however it did. */
   readonly #endedAtMs = new Map<BagId, number>()
-  /** Until when a request that was not answered may still arrive; removed by the next one that is noted. */
-  readonly #lateUntilMs = new Map<BagId, number>()
+  /** When a request was sent that was not answered and may still arrive; removed by the next one that is noted. */
+  readonly #unansweredAtMs = new Map<BagId, number>()
 
   /** `names` are locked by name at the service: no upload under a name runs while a bag of it is deleted. */
   constructor(deps: UploaderDeps, settings: UploaderSettings, names: KeyedLock<string>) {
@@ -47,15 +47,18 @@ export class BagDeletes {
 
   /** True while a DELETE that was not answered may still take a bag that is given the id. */
   mayArriveLate(bagId: BagId): boolean {
-    return this.#deps.clock.now() < (this.#lateUntilMs.get(bagId) ?? -Infinity)
+    return this.#unansweredSinceMs() < (this.#unansweredAtMs.get(bagId) ?? -Infinity)
+  }
+
+  #unansweredSinceMs(): number {
+    return this.#deps.clock.now() - riskMs(this.#settings)
   }
 
   #noteLate(bagId: BagId): void {
-    const nowMs = this.#deps.clock.now()
-    for (const [each, untilMs] of this.#lateUntilMs) {
-      if (untilMs <= nowMs) this.#lateUntilMs.delete(each)
+    for (const [each, atMs] of this.#unansweredAtMs) {
+      if (atMs <= this.#unansweredSinceMs()) this.#unansweredAtMs.delete(each)
     }
-    this.#lateUntilMs.set(bagId, nowMs + riskMs(this.#settings))
+    this.#unansweredAtMs.set(bagId, this.#deps.clock.now())
   }
 
   /** Answers all that are deleted now, those of before included. */
@@ -80,10 +83,7 @@ export class BagDeletes {
     if (this.#deps.isShown(bagId)) return false
     await this.#leaveToReader(bagId, deleter)
     if (isNeeded(this.#deps.outbox, bagId)) return false
-    if (await this.#isStoredAnew(bagId, deleter, signal)) {
-      this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
-      return false
-    }
+    if (await this.#isStoredAnew(bagId, deleter, signal)) return false
     await this.#noteUploaded(bagId, signal)
     return this.#deleting.run(bagId, () => this.#send(bagId, deleter, signal))
   }
@@ -113,7 +113,7 @@ export class BagDeletes {
     if (!isMeant()) return false
     this.#step('delete.begin')
     try {
-      await this.#ask(bagId, signal)
+      if (!(await this.#ask(bagId, deleter, signal))) return false
     } finally {
       this.#note(bagId)
     }
@@ -122,20 +122,32 @@ export class BagDeletes {
     return true
   }
 
-  /** Resolves when the bag is gone, also when the answer that tells it was lost. */
-  async #ask(bagId: BagId, signal: AbortSignal): Promise<void> {
+  /**
+   * True when the bag is gone, also when the answer that tells it was lost. False when a request that was not answered may
+   * have deleted it, and another machine stored it since.
+   */
+  async #ask(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
     const { service, listing } = this.#deps
     const wasListed = (listing.current()?.index.recordsOf(bagId).length ?? 0) > 0
+    const found = { isAnew: false }
     try {
       await service.deleteBag(bagId, {
         signal,
         onAnswerLost: () => {
           this.#noteLate(bagId)
         },
+        mayRepeat: async () => {
+          found.isAnew =
+            this.mayArriveLate(bagId) && (await this.#isStoredAnew(bagId, deleter, signal))
+          return !found.isAnew
+        },
       })
+      return true
     } catch (error) {
+      if (found.isAnew) return false
       const isLost = isDriveError(error) && error.facts.answerLost === true
       if (!isLost || !(await hasGone(this.#deps, bagId, { wasListed }, signal))) throw error
+      return true
     }
   }
 
@@ -175,11 +187,19 @@ export class BagDeletes {
 
   /** True when the listing tells of a later upload than the one that `deleter` was made from: the same id, by another machine. */
   async #isStoredAnew(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
+    const isAnew = await this.#isListedAnew(bagId, deleter, signal)
+    if (isAnew) {
+      this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
+    }
+    return isAnew
+  }
+
+  async #isListedAnew(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#deps
     const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
     if (known.length === 0 && !isLaterThanReplaced(deleter)) return false
     const times = known.map(({ atMs }) => atMs)
-    let listing = await this.#listingFor(deleter, signal)
+    let listing = await this.#listingFor(bagId, deleter, signal)
     for (let looks = 0; ; looks += 1) {
       const { seenAtMs, isSure } =
         times.length > 0
@@ -214,13 +234,24 @@ export class BagDeletes {
     return { seenAtMs: isSure ? -Infinity : Infinity, isSure }
   }
 
-  /** What waited for the service may have been made from a listing of long ago. */
-  async #listingFor({ createdAtMs }: Intent, signal: AbortSignal): Promise<KnownListing> {
+  /**
+   * What waited for the service may have been made from a listing of long ago. A request that was not answered may have
+   * deleted the bag: only a listing that was asked for since tells what another machine stored since.
+   */
+  async #listingFor(
+    bagId: BagId,
+    { createdAtMs }: Intent,
+    signal: AbortSignal,
+  ): Promise<KnownListing> {
     const { listing, clock } = this.#deps
     const current = listing.current()
-    const lookedAtMs = Math.max(createdAtMs, current?.startedAtMs ?? 0)
-    if (current !== undefined && clock.now() - lookedAtMs < LATE_MS) return current
-    return listing.refreshNow(signal)
+    if (current === undefined) return listing.refreshNow(signal)
+    const { startedAtMs } = current
+    const sentAtMs = this.#unansweredAtMs.get(bagId)
+    const isSince = sentAtMs === undefined || startedAtMs > sentAtMs
+    const lookedAtMs = sentAtMs === undefined ? Math.max(createdAtMs, startedAtMs) : startedAtMs
+    const isFresh = clock.now() - lookedAtMs < LATE_MS
+    return isSince && isFresh ? current : listing.refreshNow(signal)
   }
 
   /** True for a file that is in a folder now, as it was. */

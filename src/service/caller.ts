@@ -13,13 +13,11 @@ import type { Redact } from './redact.ts'
 import { parseRetryAfter, withRetry, type Repeatable } from './retry.ts'
 import type { Resolved } from './settings.ts'
 import { codeOfStatus, hintOf, mayHaveBeenDone } from './statuses.ts'
+import type { DeleteOptions } from './storage-service.ts'
 import type { WireMeter } from './wire-meter.ts'
 
 /** A request of one of the seven endpoints, without the token. `path` is relative to the base URL. */
-export interface Call extends ExchangeRequest {
-  /** See `DeleteOptions`. */
-  readonly onAnswerLost?: () => void
-}
+export interface Call extends ExchangeRequest, Pick<DeleteOptions, 'onAnswerLost' | 'mayRepeat'> {}
 
 export interface CallerDependencies {
   readonly pool: Pool
@@ -58,7 +56,7 @@ export class Caller {
         },
       },
       { retries, baseMs, maxMs },
-      { repeatable, signal: call.signal },
+      { repeatable, ...call },
       () => telling(call, () => this.#once(patience, use)),
     )
   }

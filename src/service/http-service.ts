@@ -147,9 +147,10 @@ class HttpService implements StorageService {
     }
   }
 
-  deleteBag(bagId: BagId, { onAnswerLost, ...options }: DeleteOptions = {}): Promise<void> {
+  deleteBag(bagId: BagId, options: DeleteOptions = {}): Promise<void> {
     return this.#short(`Deleting bag ${bagId}`, options, async (what, signal) => {
       const call: Call = {
+        ...options,
         what,
         endpoint: 'delete',
         method: 'DELETE',
@@ -158,7 +159,6 @@ class HttpService implements StorageService {
         body: Buffer.from(JSON.stringify({ bag_id: bagId })),
         limits: this.#shortLimits(),
         signal,
-        ...(onAnswerLost === undefined ? {} : { onAnswerLost }),
       }
       try {
         await this.#caller.send(call, async (answer) => {

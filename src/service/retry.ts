@@ -20,13 +20,20 @@ export interface RetryDependencies {
 /** How a call may be repeated: `always`, or only while it is certain that it was not carried out. */
 export type Repeatable = 'always' | 'until-done'
 
+export interface RepeatedCall {
+  readonly repeatable: Repeatable
+  /** Asked after each wait: false when the call must not be made again. */
+  readonly mayRepeat?: () => Promise<boolean>
+  readonly signal: AbortSignal
+}
+
 const LONGEST_RETRY_AFTER_MS = 3_600_000
 
 /** Runs `attempt`, again after a growing wait while its DriveError allows it. Rejects with the last error. */
 export async function withRetry<T>(
   deps: RetryDependencies,
   settings: RetrySettings,
-  call: { readonly repeatable: Repeatable; readonly signal: AbortSignal },
+  call: RepeatedCall,
   attempt: () => Promise<T>,
 ): Promise<T> {
   for (let repeats = 0; ; repeats += 1) {
@@ -39,6 +46,7 @@ export async function withRetry<T>(
       if (waitMs === undefined) throw error
       deps.onWait(error, waitMs)
       await deps.clock.sleep(waitMs, call.signal)
+      if ((await call.mayRepeat?.()) === false) throw error
     }
   }
 }

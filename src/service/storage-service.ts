@@ -67,6 +67,8 @@ export interface Download {
 export interface DeleteOptions extends CallOptions {
   /** Called when a request went without an answer, also where it is repeated: it may still arrive at the service. */
   readonly onAnswerLost?: () => void
+  /** Asked before each repeat: false when the bag must not be deleted any more. Then the call rejects as the try before. */
+  readonly mayRepeat?: () => Promise<boolean>
 }
 
 /**
