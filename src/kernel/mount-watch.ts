@@ -74,13 +74,15 @@ export class MountWatch {
 
   /**
    * The kernel gives the numbers of a mount that is gone to the next one, which may be the drive of another process. As
-   * long as the connection lasts, they are this drive's. So that is looked at after the table was read.
+   * long as the connection lasts, they are this drive's. So that is looked at after the table was read. Once it has ended,
+   * they are this drive's only where it was seen last.
    */
   async #find(): Promise<{ readonly mountpoint: string; readonly isCutOff: boolean } | undefined> {
     const mountpoint = platform() === 'linux' ? await this.#findInTable() : this.#mountpoint
     if (mountpoint === undefined) return undefined
     if (await this.#settings.isCutOff()) {
-      return (await isDead(mountpoint)) ? { mountpoint, isCutOff: true } : undefined
+      const isOwn = mountpoint === this.#mountpoint && (await isDead(mountpoint))
+      return isOwn ? { mountpoint, isCutOff: true } : undefined
     }
     if (mountpoint !== this.#mountpoint) {
       this.#mountpoint = mountpoint

@@ -28,21 +28,24 @@ export function canMount(): boolean {
 
 /** As `canMount`, for tests that need a small disk of their own, which only root can make. */
 export function canMountSmallDisk(): boolean {
-  if (!canMount()) return false
-  if (process.getuid?.() === 0) return true
-  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error('Tests of full disks need root.')
-  console.error(
-    '\n*** TESTS OF FULL DISKS SKIPPED: only root can make a small disk for them. ***\n',
-  )
-  return false
+  return isRootFor('full disks', 'can make a small disk for them')
 }
 
 /** As `canMount`, for tests that act as another user of the machine, which only root can. */
 export function canActAsOther(): boolean {
+  return isRootFor('other users', 'can act as another user')
+}
+
+/** As `canMount`, for tests of a mount that no process serves, which only root can make by itself. */
+export function canMountDead(): boolean {
+  return isRootFor('dead mounts', 'can make one')
+}
+
+function isRootFor(what: string, why: string): boolean {
   if (!canMount()) return false
   if (process.getuid?.() === 0) return true
-  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error('Tests of other users need root.')
-  console.error('\n*** TESTS OF OTHER USERS SKIPPED: only root can act as another user. ***\n')
+  if (process.env['BAGFS_REQUIRE_MOUNT'] === '1') throw new Error(`Tests of ${what} need root.`)
+  console.error(`\n*** TESTS OF ${what.toUpperCase()} SKIPPED: only root ${why}. ***\n`)
   return false
 }
 
