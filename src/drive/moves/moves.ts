@@ -200,12 +200,13 @@ export class Moves {
     const { folders, root, handles: open, nodes, log } = this.#deps
     const at = (id: NodeId) => (nodes.get(id)?.home === 'folders' ? folders : root)
     for (const { id, path, mode } of handles) {
+      if (!open.isOpen(id)) continue
       try {
         let { node } = await at(newParent).lookup(newParent, newName)
         for (const step of path === '' ? [] : path.split('/')) {
           node = (await at(node).lookup(node, step)).node
         }
-        open.moveTo(
+        await open.moveTo(
           id,
           await at(node).open(node, {
             writable: mode.writable,
@@ -214,8 +215,9 @@ export class Moves {
           }),
         )
       } catch (error) {
+        if (!open.isOpen(id)) continue
         log.error({ path, error: String(error) }, 'An open file stays at its old place.')
-        open.moveTo(id, new LeftBehindFile(this.#deps.clock, open.file(id), error))
+        await open.moveTo(id, new LeftBehindFile(this.#deps.clock, open.file(id), error))
       }
     }
   }

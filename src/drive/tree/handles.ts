@@ -51,6 +51,11 @@ export class Handles {
     return handle
   }
 
+  /** False once the program is done with it. */
+  isOpen(id: HandleId): boolean {
+    return this.#open.has(id)
+  }
+
   *all(): Iterable<readonly [HandleId, OpenFile]> {
     for (const [id, { file }] of this.#open) yield [id, file]
   }
@@ -96,11 +101,15 @@ export class Handles {
     this.#isShut = true
   }
 
-  /** Runs a move while nothing changes these files, and no other move. */
+  /** Runs a move while nothing changes these files, and no other move. Those that are closed before it begins are left out. */
   async during<Result>(ids: readonly HandleId[], move: () => Promise<Result>): Promise<Result> {
     const { promise, resolve } = deferred()
-    const handles = ids.map((id) => this.#get(id))
-    for (let other = movingOf(handles); other !== undefined; other = movingOf(handles)) await other
+    const stillOpen = (): Handle[] => ids.flatMap((id) => this.#open.get(id) ?? [])
+    let handles = stillOpen()
+    for (let other = movingOf(handles); other !== undefined; other = movingOf(handles)) {
+      await other
+      handles = stillOpen()
+    }
     for (const handle of handles) handle.moving = promise
     try {
       for (const { running } of handles) await Promise.allSettled([...running])
@@ -111,9 +120,13 @@ export class Handles {
     }
   }
 
-  /** The file has moved: the handle stands for `file` from now on. */
-  moveTo(id: HandleId, file: OpenFile): void {
-    const handle = this.#get(id)
+  /** The file has moved: the handle stands for `file` from now on. Closes it where the program is done with the handle. */
+  async moveTo(id: HandleId, file: OpenFile): Promise<void> {
+    const handle = this.#open.get(id)
+    if (handle === undefined) {
+      await file.close()
+      return
+    }
     handle.former.unshift(handle.file)
     handle.file = file
     this.#moved.add(handle)

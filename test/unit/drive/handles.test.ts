@@ -53,8 +53,8 @@ describe('handles of open files', () => {
 
   it('lead to the new place, over several moves, and close all that they stood for, the latest first', async () => {
     const id = handles.add(await openFile('old'))
-    handles.moveTo(id, await openFile('next'))
-    handles.moveTo(id, await openFile('last'))
+    await handles.moveTo(id, await openFile('next'))
+    await handles.moveTo(id, await openFile('last'))
     expect(await textOf(id)).toBe('last')
     expect(closed).toEqual([])
     await handles.release(id)
@@ -87,7 +87,7 @@ describe('handles of open files', () => {
     const copied = gate()
     const move = handles.during([id], async () => {
       await copied.opened
-      handles.moveTo(id, next)
+      await handles.moveTo(id, next)
     })
     const changed: OpenFile[] = []
     const change = handles.change(id, (file) => changed.push(file))
@@ -123,5 +123,21 @@ describe('handles of open files', () => {
     const change = handles.change(id, (now) => now)
     await expect(move).rejects.toThrow('No room.')
     expect(await change).toBe(file)
+  })
+
+  it('that are closed before a move begins, or while it goes on, are not in its way', async () => {
+    const ids = [handles.add(await openFile('one')), handles.add(await openFile('other'))]
+    const [one, other] = ids as [HandleId, HandleId]
+    const mayEnd = gate()
+    const first = handles.during([other], () => mayEnd.opened)
+    const second = handles.during(ids, async () => {
+      expect([handles.isOpen(one), handles.isOpen(other)]).toEqual([false, true])
+      await handles.moveTo(one, await openFile('nowhere'))
+    })
+    await handles.release(one)
+    mayEnd.open()
+    await Promise.all([first, second])
+    expect(closed).toEqual(['one', 'nowhere'])
+    expect(handles.isMoving(other)).toBe(false)
   })
 })
