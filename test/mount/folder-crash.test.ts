@@ -340,6 +340,8 @@ describe.runIf(canMount())('a drive killed while a folder is stored', () => {
         run.service.proxy.requests.filter(({ method }) => method === 'POST').length
       // A machine that is busy may have stored a part of the folder before the rest.
       const before = uploads()
+      // What it is, is known once its first bytes are here, on a busy machine later than a lookup waits.
+      await expect.poll(() => drive.sh('stat -c %F F')).toContain('directory')
       await drive.sh('echo 1 > F/one')
       await expect.poll(uploads).toBeGreaterThan(before)
       await drive.sh('cat F/sub/s F/sub/deep/d; echo 2 > F/two; mv F G; echo 3 > G/sub/deep/three')
