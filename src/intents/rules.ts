@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
 import type { Intent, MovedTo, PutIntent } from './intent.ts'
@@ -351,15 +352,31 @@ export function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean 
   return some.every((bagId) => all.includes(bagId))
 }
 
-/** A change of a file's put that takes the place of nothing, and that no other intent concerns; undefined for any other change. */
+/**
+ * A change of an intent that takes the place of no other, and that no other concerns: of a file's put that replaces nothing,
+ * or of a delete that hides what it hid before. Undefined for any other change.
+ */
 export function changeOfItsOwn(
   all: Pick<Intents, 'named' | 'successorOf'>,
   before: Intent | undefined,
   after: Intent | undefined,
-): { readonly before: PutIntent | undefined; readonly after: PutIntent } | undefined {
-  if (!isPlainPut(after) || all.successorOf(after.id) !== undefined) return undefined
+): { readonly before: Intent | undefined; readonly after: Intent } | undefined {
+  if (after === undefined || all.successorOf(after.id) !== undefined) return undefined
+  if (isPlainDelete(after)) {
+    const isSame = before === undefined || (isPlainDelete(before) && hidesSame(before, after))
+    return isSame ? { before, after } : undefined
+  }
+  if (!isPlainPut(after)) return undefined
   if (before !== undefined && (!isPlainPut(before) || before.name !== after.name)) return undefined
   return all.named(after.name).length === 1 ? { before, after } : undefined
+}
+
+function isPlainDelete(intent: Intent): boolean {
+  return intent.kind === 'delete' && intent.supersedes.length === 0
+}
+
+function hidesSame(before: Intent, after: Intent): boolean {
+  return orderOf(before) === orderOf(after) && isDeepStrictEqual(before.replaces, after.replaces)
 }
 
 function isPlainPut(intent: Intent | undefined): intent is PutIntent {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { BagId } from '../domain/ids.ts'
-import type { Intent, PutIntent } from '../intents/intent.ts'
+import type { DeleteIntent, Intent, PutIntent } from '../intents/intent.ts'
 import { encodeName } from '../domain/names.ts'
 import type { BagRecord } from '../domain/record.ts'
 import { confirmedRecord, readIntents, type Changes } from '../intents/changes.ts'
@@ -23,10 +23,10 @@ export interface Tree {
   shownAs(bagId: BagId): string | undefined
   readonly size: number
   /**
-   * Follows a change of a put that concerns nothing else: one of a name that nothing has. False, with nothing changed, for
-   * any other change: then the tree is to be built anew.
+   * Follows a change that concerns nothing else (`changeOfItsOwn`): of a put whose name nothing has, or of a delete of what
+   * is listed once. False, with nothing changed, for any other change: then the tree is to be built anew.
    */
-  follow(before: PutIntent | undefined, after: PutIntent): boolean
+  follow(before: Intent | undefined, after: Intent): boolean
 }
 
 export type { Entry } from './entry.ts'
@@ -40,64 +40,120 @@ type Overlay = Map<string, ReadonlyMap<string, Entry>>
  * intents touch, not what the listing holds.
  */
 export function buildTree(listed: ListingIndex | undefined, intents: readonly Intent[]): Tree {
-  const index = listed ?? indexListing([])
-  const changes = withSent(readIntents(intents), findSentBags(index, intents))
-  const added = listAdded(index, changes)
-  const overlay = makeOverlay(index, changes, added)
-  let size = index.size
-  for (const [key, named] of overlay) size += named.size - index.countIn(key)
-  const get = (shown: string): Entry | undefined => {
-    const key = clashKeyOf(shown)
-    const named = overlay.get(key)
-    return named === undefined ? index.get(key, shown) : named.get(shown)
-  }
-  let all: readonly Entry[] | undefined
+  return new BuiltTree(listed ?? indexListing([]), intents)
+}
+
+class BuiltTree implements Tree {
+  readonly #index: ListingIndex
+  readonly #changes: Changes
+  readonly #added: readonly Candidate[]
+  readonly #overlay: Overlay
+  #size: number
+  #all: readonly Entry[] | undefined
   /** Of puts that were followed. */
-  const confirmedSince = new Map<BagId, BagRecord>()
-  return {
-    get size() {
-      return size
-    },
-    get,
-    resolve: (typed) => get(typed) ?? get(encodeName(typed)),
-    relatives: (shown) => [...entriesOf(index, overlay, clashKeyOf(shown))],
-    entries: () => (all ??= [...listEntries(index, overlay)]),
-    usesOf: (bagId) => countUses(index, changes, [...added, ...recent(bagId)], bagId),
-    shownAs: (bagId) => {
-      const made = changes.made.filter((record) => record.bagId === bagId)
-      const since = recent(bagId).map(({ record }) => record)
-      for (const record of [...index.recordsOf(bagId), ...made, ...since]) {
-        const entries = entriesOf(index, overlay, clashKeyOf(index.plainOf(record)))
-        for (const entry of entries) if (entry.record?.bagId === bagId) return entry.shown
-      }
-      return undefined
-    },
-    follow: (before, after) => {
-      const plain = encodeName(after.name)
-      const key = clashKeyOf(plain)
-      if (changes.superseded.has(after.id) || index.candidatesIn(key).length > 0) return false
-      if (isShownAs(overlay.get(key), before, after)) return true
-      if (!isAllOfGroup(overlay.get(key), before)) return false
-      const record = confirmedRecord(after)
-      if (record !== undefined) {
-        const { bagId } = record
-        const isListed = index.recordsOf(bagId).length > 0
-        const isKnown = isListed || changes.concerned.has(bagId) || confirmedSince.has(bagId)
-        if (isKnown || index.plainOf(record) !== plain) return false
-        confirmedSince.set(bagId, record)
-      }
-      const candidate: Candidate =
-        record === undefined ? { kind: 'pending', plain, intent: after } : index.toCandidate(record)
-      overlay.set(key, nameClashing([candidate]))
-      if (before === undefined) size += 1
-      all = undefined
-      return true
-    },
+  readonly #confirmedSince = new Map<BagId, BagRecord>()
+  /** By deletes that were followed. */
+  readonly #hiddenSince = new Set<BagId>()
+
+  constructor(index: ListingIndex, intents: readonly Intent[]) {
+    this.#index = index
+    this.#changes = withSent(readIntents(intents), findSentBags(index, intents))
+    this.#added = listAdded(index, this.#changes)
+    this.#overlay = makeOverlay(index, this.#changes, this.#added)
+    this.#size = index.size
+    for (const [key, named] of this.#overlay) this.#size += named.size - index.countIn(key)
   }
 
-  function recent(bagId: BagId): Extract<Candidate, { kind: 'bag' }>[] {
-    const record = confirmedSince.get(bagId)
-    return record === undefined ? [] : [{ kind: 'bag', plain: index.plainOf(record), record }]
+  get size(): number {
+    return this.#size
+  }
+
+  get(shown: string): Entry | undefined {
+    const key = clashKeyOf(shown)
+    const named = this.#overlay.get(key)
+    return named === undefined ? this.#index.get(key, shown) : named.get(shown)
+  }
+
+  resolve(typed: string): Entry | undefined {
+    return this.get(typed) ?? this.get(encodeName(typed))
+  }
+
+  relatives(shown: string): readonly Entry[] {
+    return [...entriesOf(this.#index, this.#overlay, clashKeyOf(shown))]
+  }
+
+  entries(): Iterable<Entry> {
+    return (this.#all ??= [...listEntries(this.#index, this.#overlay)])
+  }
+
+  usesOf(bagId: BagId): number {
+    if (this.#hiddenSince.has(bagId)) return 0
+    const added = [...this.#added, ...this.#recent(bagId)]
+    return countUses(this.#index, this.#changes, added, bagId)
+  }
+
+  shownAs(bagId: BagId): string | undefined {
+    const index = this.#index
+    const made = this.#changes.made.filter((record) => record.bagId === bagId)
+    const since = this.#recent(bagId).map(({ record }) => record)
+    for (const record of [...index.recordsOf(bagId), ...made, ...since]) {
+      const entries = entriesOf(index, this.#overlay, clashKeyOf(index.plainOf(record)))
+      for (const entry of entries) if (entry.record?.bagId === bagId) return entry.shown
+    }
+    return undefined
+  }
+
+  follow(before: Intent | undefined, after: Intent): boolean {
+    if (after.kind === 'delete') return before !== undefined || this.#followDelete(after)
+    return before?.kind !== 'delete' && this.#followPut(before, after)
+  }
+
+  #followPut(before: PutIntent | undefined, after: PutIntent): boolean {
+    const index = this.#index
+    const plain = encodeName(after.name)
+    const key = clashKeyOf(plain)
+    if (this.#changes.superseded.has(after.id) || index.candidatesIn(key).length > 0) return false
+    const named = this.#overlay.get(key)
+    if (isShownAs(named, before, after)) return true
+    if (!isAllOfGroup(named, before)) return false
+    const record = confirmedRecord(after)
+    if (record !== undefined) {
+      if (this.#isKnown(record.bagId) || index.plainOf(record) !== plain) return false
+      this.#confirmedSince.set(record.bagId, record)
+    }
+    const candidate: Candidate =
+      record === undefined ? { kind: 'pending', plain, intent: after } : index.toCandidate(record)
+    this.#overlay.set(key, nameClashing([candidate]))
+    if (before === undefined) this.#size += 1
+    this.#all = undefined
+    return true
+  }
+
+  /** One of a bag that is listed once, alone of its clash group, and that nothing else concerns. */
+  #followDelete({ replaces }: DeleteIntent): boolean {
+    const index = this.#index
+    const [bagId, ...moreBags] = replaces
+    if (bagId === undefined || moreBags.length > 0) return false
+    if (this.#changes.concerned.has(bagId)) return false
+    const [record, ...moreRecords] = index.recordsOf(bagId)
+    if (record === undefined || moreRecords.length > 0) return false
+    const key = clashKeyOf(index.plainOf(record))
+    if (this.#overlay.has(key) || index.candidatesIn(key).length > 1) return false
+    this.#overlay.set(key, new Map())
+    this.#hiddenSince.add(bagId)
+    this.#size -= 1
+    this.#all = undefined
+    return true
+  }
+
+  #isKnown(bagId: BagId): boolean {
+    const isListed = this.#index.recordsOf(bagId).length > 0
+    return isListed || this.#changes.concerned.has(bagId) || this.#confirmedSince.has(bagId)
+  }
+
+  #recent(bagId: BagId): Extract<Candidate, { kind: 'bag' }>[] {
+    const record = this.#confirmedSince.get(bagId)
+    return record === undefined ? [] : [{ kind: 'bag', plain: this.#index.plainOf(record), record }]
   }
 }
 
