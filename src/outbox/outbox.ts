@@ -12,6 +12,7 @@ import {
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent, PutIntent } from '../intents/intent.ts'
 import { orderOf, withoutCycle, type Intents } from '../intents/rules.ts'
+import { notToCome } from '../intents/set-back.ts'
 import type { Logger } from '../domain/logger.ts'
 import { makeDirectory } from '../disk/make-directory.ts'
 import { removeDirectory, removeFileNow } from '../disk/remove.ts'
@@ -324,6 +325,17 @@ export class Outbox implements Intents {
     })
     if (changed !== undefined) this.#changed(before, changed)
     return changed
+  }
+
+  /** Times that are to come, by a clock that was set back, count as now. In memory only: the next start does it again. */
+  followClock(): void {
+    const nowMs = this.#deps.clock.now()
+    for (const before of this.#intents.intents()) {
+      const after = notToCome(before, nowMs)
+      if (after === before) continue
+      this.#intents.set(after)
+      this.#changed(before, after)
+    }
   }
 
   /**

@@ -29,6 +29,11 @@ export class TryTimes {
     this.#next.clear()
   }
 
+  /** The clock was set back, and the times are by the one before: all may be tried at once that are not being tried. */
+  forgetTimes(): void {
+    for (const [id, atMs] of this.#next) if (atMs !== Infinity) this.delete(id)
+  }
+
   /** Those that are meant may be tried at once, unless the service named their time. */
   hasten(isMeant: (id: IntentId) => boolean): void {
     for (const id of this.#next.keys()) {

@@ -45,6 +45,8 @@ export class Uploader {
   readonly #attempts: Attempts
   readonly #drain: Drain
   readonly #tryTimes = new TryTimes()
+  /** When it was last looked for what is ready: later than now where the clock was set back. */
+  #readyAtMs = -Infinity
   readonly #uploadTurns = new UploadTurns()
   /** Puts whose upload may have arrived without us knowing, until they are confirmed or gone. */
   readonly #mayHaveArrived = new Set<IntentId>()
@@ -233,6 +235,11 @@ export class Uploader {
   #startReady(): void {
     if (this.#closed) return
     const now = this.#deps.clock.now()
+    if (now < this.#readyAtMs) {
+      this.#deps.outbox.followClock()
+      this.#tryTimes.forgetTimes()
+    }
+    this.#readyAtMs = now
     this.#forgetRemoved()
     let soonest = Infinity
     for (const intent of this.#deps.outbox.intents()) {

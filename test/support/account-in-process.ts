@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 import { DriveInProcess, type DriveHome } from './drive-in-process.ts'
 import { TestService } from './mounted-drive.ts'
 
-type Options = Partial<Pick<DriveHome, 'writeBack' | 'limits' | 'settings' | 'tuning'>>
+type Options = Partial<Pick<DriveHome, 'writeBack' | 'limits' | 'settings' | 'tuning' | 'clock'>>
 
 /** An account at a service of its own, and drives of it in this process. All of it ends with the test that starts it. */
 export class AccountInProcess {

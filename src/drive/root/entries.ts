@@ -329,6 +329,7 @@ export class Entries {
   /** Forgets confirmed intents that the listing agrees with, once a kill could not bring an older one back. */
   async #expire(snapshot: ListingSnapshot): Promise<void> {
     const { outbox, listing, missing, log } = this.#deps
+    outbox.followClock()
     if (!outbox.intents().some(isDone) || !(await listing.keep())) return
     const confirmed = outbox.intents()
     const { gone, back } = await missing.look(
