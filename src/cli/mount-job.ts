@@ -32,10 +32,10 @@ export interface MountJob {
 
 /** Runs a mount, with the embedded service beside it when it is a local one; resolves when it is unmounted. */
 export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<void> {
+  // Not in a process of other people's programs, which mount by the package. Before most of the program is loaded.
+  tuneHeap()
   // Loads the FUSE library: only a mount may fail where there is none.
   const { runDrive } = await import('../mount/run-drive.ts')
-  // Not in a process of other people's programs, which mount by the package.
-  tuneHeap()
   const { service } = job
   if (service.kind === 'account') {
     const { url, token, tokenPlace } = service
