@@ -126,9 +126,17 @@ function shownMode({ kind, mode }: Attributes, { umask }: Pick<BridgeSettings, '
   return kind === 'symlink' ? 0o777 : mode & ~umask
 }
 
-/** fuse-native carries block counts in 32 bits: large accounts are counted in larger blocks. */
+/** An EiB: a service may tell sizes that the kernel, and `df`, cannot count. */
+const MOST_BYTES = 2 ** 60
+
+/**
+ * fuse-native carries block counts in 32 bits: large accounts are counted in larger blocks. An account is no smaller than what
+ * is free of it.
+ */
 export function toStatFs(space: SpaceReport | undefined): Fuse.StatFs {
-  const { capacity, free } = space ?? { capacity: 0, free: 0 }
+  const told = space ?? { capacity: 0, free: 0 }
+  const free = Math.min(told.free, MOST_BYTES)
+  const capacity = Math.min(Math.max(told.capacity, free), MOST_BYTES)
   let block = 4096
   while (capacity / block > 0x7fff_ffff) block *= 2
   const bfree = Math.floor(free / block)
