@@ -148,9 +148,12 @@ class HttpService implements StorageService {
   }
 
   deleteBag(bagId: BagId, options: DeleteOptions = {}): Promise<void> {
-    return this.#short(`Deleting bag ${bagId}`, options, async (what, signal) => {
+    return this.#short(`Deleting bag ${bagId}`, options, async (what, signal, aside) => {
+      const { mayRepeat } = options
       const call: Call = {
         ...options,
+        // It may need a call, and so a slot, of its own.
+        ...(mayRepeat === undefined ? {} : { mayRepeat: () => aside(mayRepeat) }),
         what,
         endpoint: 'delete',
         method: 'DELETE',
@@ -278,22 +281,28 @@ class HttpService implements StorageService {
   #short<T>(
     what: string,
     options: CallOptions,
-    task: (what: string, signal: AbortSignal) => Promise<T>,
+    task: (what: string, signal: AbortSignal, aside: Aside) => Promise<T>,
   ): Promise<T> {
-    return this.#within(this.#shortCalls, options, (signal) => task(what, signal))
+    return this.#within(this.#shortCalls, options, (signal, aside) => task(what, signal, aside))
   }
 
   async #within<T>(
     slots: Slots,
     options: CallOptions,
-    task: (signal: AbortSignal) => Promise<T>,
+    task: (signal: AbortSignal, aside: Aside) => Promise<T>,
   ): Promise<T> {
     const { signal, dispose } = follow(options.signal, this.#closing.signal)
     try {
-      const release = await slots.take(signal)
+      let release = await slots.take(signal)
+      const aside: Aside = async (work) => {
+        release()
+        const result = await work()
+        release = await slots.take(signal)
+        return result
+      }
       try {
         options.onBegin?.()
-        return await task(signal)
+        return await task(signal, aside)
       } finally {
         release()
       }
@@ -312,6 +321,9 @@ class HttpService implements StorageService {
     return { ...this.#limits(), answerMs: metadataTimeoutMs, wholeMs: metadataTimeoutMs }
   }
 }
+
+/** Does something without the slot of the call that it belongs to. */
+type Aside = <T>(work: () => Promise<T>) => Promise<T>
 
 interface DownloadHow extends Pick<Call, 'limits' | 'signal'> {
   readonly isLength: DownloadOptions['isLength']

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import { serviceOf, type DriveInProcess } from '../../support/drive-in-process.ts'
@@ -91,4 +92,24 @@ it('deletes that wait at the start are held against one listing', async () => {
   const asked = proxy.requests.slice(before).filter(({ path }) => LISTING.path.test(path))
   expect(await account.service.contents()).toEqual({})
   expect(asked.length).toBeLessThan(6)
+})
+
+it('many deletes that are repeated at the same time leave room for the listing that they are held against', async () => {
+  const { account, user } = await start()
+  const { service } = account
+  const names = Array.from({ length: 8 }, (_, index) => `file ${index}`)
+  for (const name of names) await service.upload(name, name)
+  await user.listing.refreshNow()
+  const reached = deferred()
+  let arrived = 0
+  const before = (): Promise<void> => {
+    arrived += 1
+    if (arrived === 4) reached.resolve()
+    return reached.promise
+  }
+  service.proxy.add({ match: DELETE, times: 8, fault: { before, answer: { status: 500 } } })
+  for (const name of names) await user.remove(name)
+  await user.drain()
+  expect(arrived).toBe(8)
+  expect(await service.contents()).toEqual({ y: 'precious' })
 })
