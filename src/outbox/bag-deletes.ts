@@ -137,9 +137,10 @@ export class BagDeletes {
           this.#noteLate(bagId)
         },
         mayRepeat: async () => {
-          found.isAnew =
-            this.mayArriveLate(bagId) && (await this.#isStoredAnew(bagId, deleter, signal))
-          return !found.isAnew
+          if (!this.mayArriveLate(bagId)) return true
+          const isAnew = await this.#isKnownAnew(bagId, deleter, signal)
+          found.isAnew = isAnew === true
+          return isAnew === false
         },
       })
       return true
@@ -192,6 +193,24 @@ export class BagDeletes {
       this.#deps.log.info({ bagId }, 'Another machine stored the same content again: it stays.')
     }
     return isAnew
+  }
+
+  /** As `#isStoredAnew`; undefined where the service gives no listing. */
+  async #isKnownAnew(
+    bagId: BagId,
+    deleter: Intent,
+    signal: AbortSignal,
+  ): Promise<boolean | undefined> {
+    try {
+      return await this.#isStoredAnew(bagId, deleter, signal)
+    } catch (error) {
+      const told = { bagId, error: String(error) }
+      this.#deps.log.debug(
+        told,
+        'Whether a bag was stored anew is not known: it is not deleted now.',
+      )
+      return undefined
+    }
   }
 
   async #isListedAnew(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {

@@ -215,7 +215,10 @@ export class Moves {
           }),
         )
       } catch (error) {
-        if (!open.isOpen(id)) continue
+        if (!open.isOpen(id)) {
+          log.debug({ path, error: String(error) }, 'An open file was closed while it moved.')
+          continue
+        }
         log.error({ path, error: String(error) }, 'An open file stays at its old place.')
         await open.moveTo(id, new LeftBehindFile(this.#deps.clock, open.file(id), error))
       }

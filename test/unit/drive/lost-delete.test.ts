@@ -67,7 +67,8 @@ describe('an rm in mode through whose answer was lost', () => {
     service.proxy.add({ match: DELETE, fault: { loseAnswer: true } })
     service.proxy.add({ match: { method: 'GET' }, fault: { answer: { status: 503 } } })
     const code = 'unavailable'
-    await expect(user.drive.unlink(ROOT, 'file')).rejects.toMatchObject({ code })
+    const message = expect.stringContaining('Deleting bag') as string
+    await expect(user.drive.unlink(ROOT, 'file')).rejects.toMatchObject({ code, message })
     service.proxy.clear()
     await user.drain()
   })
