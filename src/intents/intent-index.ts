@@ -1,15 +1,16 @@
-import type { IntentId } from '../domain/ids.ts'
+import type { BagId, IntentId } from '../domain/ids.ts'
 import type { Intent } from './intent.ts'
-import type { Intents } from './rules.ts'
+import { sourceOf, type Intents } from './rules.ts'
 
 const NOTHING: readonly Intent[] = []
 
-/** Intents by id, by name and by what they take the place of, so that thousands of them stay cheap. */
+/** Intents by id, by name, by bag and by what they take the place of, so that thousands of them stay cheap. */
 export class IntentIndex implements Intents {
   readonly #byId = new Map<IntentId, Intent>()
   /** By growing id. */
   readonly #sorted: Intent[] = []
   readonly #byName = new Map<string, Set<IntentId>>()
+  readonly #byBag = new Map<BagId, Set<IntentId>>()
   /** Superseded id -> the intent that superseded it. */
   readonly #successors = new Map<IntentId, IntentId>()
   /** What got its name later than its id. */
@@ -30,8 +31,16 @@ export class IntentIndex implements Intents {
   }
 
   named(name: string): readonly Intent[] {
-    const ids = this.#byName.get(name)
-    return ids === undefined ? NOTHING : [...ids].flatMap((id) => this.#byId.get(id) ?? [])
+    return this.#allOf(this.#byName.get(name))
+  }
+
+  ofBag(bagId: BagId): readonly Intent[] {
+    return this.#allOf(this.#byBag.get(bagId))
+  }
+
+  #allOf(ids: ReadonlySet<IntentId> | undefined): readonly Intent[] {
+    if (ids === undefined) return NOTHING
+    return [...ids].sort().flatMap((id) => this.#byId.get(id) ?? [])
   }
 
   successorOf(id: IntentId): Intent | undefined {
@@ -72,19 +81,19 @@ export class IntentIndex implements Intents {
     this.#all = undefined
   }
 
-  #link({ id, name, supersedes, placed }: Intent): void {
+  #link(intent: Intent): void {
+    const { id, name, supersedes, placed } = intent
     if (placed !== undefined) this.#placed.set(id, placed)
-    const named = this.#byName.get(name)
-    if (named === undefined) this.#byName.set(name, new Set([id]))
-    else named.add(id)
+    addTo(this.#byName, name, id)
+    for (const bagId of bagsOf(intent)) addTo(this.#byBag, bagId, id)
     for (const old of supersedes) this.#successors.set(old, id)
   }
 
-  #unlink({ id, name, supersedes }: Intent): void {
+  #unlink(intent: Intent): void {
+    const { id, name, supersedes } = intent
     this.#placed.delete(id)
-    const named = this.#byName.get(name)
-    named?.delete(id)
-    if (named?.size === 0) this.#byName.delete(name)
+    removeFrom(this.#byName, name, id)
+    for (const bagId of bagsOf(intent)) removeFrom(this.#byBag, bagId, id)
     for (const old of supersedes) {
       if (this.#successors.get(old) === id) this.#successors.delete(old)
     }
@@ -101,4 +110,24 @@ export class IntentIndex implements Intents {
     }
     return low
   }
+}
+
+/** Bags that an intent was given, takes the place of, or gets its content from. */
+function bagsOf(intent: Intent): readonly BagId[] {
+  if (intent.kind === 'delete') return intent.replaces
+  const source = sourceOf(intent)
+  const given = intent.bagId === undefined ? [] : [intent.bagId]
+  return [...intent.replaces, ...given, ...(source === undefined ? [] : [source])]
+}
+
+function addTo<Key>(all: Map<Key, Set<IntentId>>, key: Key, id: IntentId): void {
+  const ids = all.get(key)
+  if (ids === undefined) all.set(key, new Set([id]))
+  else ids.add(id)
+}
+
+function removeFrom<Key>(all: Map<Key, Set<IntentId>>, key: Key, id: IntentId): void {
+  const ids = all.get(key)
+  ids?.delete(id)
+  if (ids?.size === 0) all.delete(key)
 }

@@ -8,8 +8,10 @@ export interface Intents {
   /** Oldest first. */
   intents(): readonly Intent[]
   get(id: IntentId): Intent | undefined
-  /** Those of one name at the service, in no particular order. */
+  /** Those of one name at the service, oldest first. */
   named(name: string): readonly Intent[]
+  /** Those that were given a bag, take its place, or get their content from it, oldest first. */
+  ofBag(bagId: BagId): readonly Intent[]
   /** The intent that takes the place of a put, if any. */
   successorOf(id: IntentId): Intent | undefined
   /** True for an intent that was found damaged: what it promised is not known to be stored. */
@@ -261,13 +263,13 @@ export function withSuperseded(all: Pick<Intents, 'get'>, id: IntentId): readonl
  * Such a put deletes the bag itself, once the new content is confirmed.
  */
 export function isNeeded(
-  all: Pick<Intents, 'get' | 'intents' | 'successorOf'>,
+  all: Pick<Intents, 'get' | 'ofBag' | 'successorOf'>,
   bagId: BagId,
 ): boolean {
-  return all.intents().some((intent) => {
+  return all.ofBag(bagId).some((intent) => {
     if (intent.kind !== 'put') return false
     if (isSuperseded(all, intent.id)) return isLeftToSuccessor(all, intent, bagId)
-    return isSourceOf(intent, bagId) || (isUnconfirmed(intent) && intent.replaces.includes(bagId))
+    return sourceOf(intent) === bagId || (isUnconfirmed(intent) && intent.replaces.includes(bagId))
   })
 }
 
@@ -277,12 +279,12 @@ export function isNeeded(
  * id of the bag, and what takes the place of that put deletes it.
  */
 export function isOnlyChangeOf(
-  all: Pick<Intents, 'intents' | 'named'>,
+  all: Pick<Intents, 'ofBag' | 'named'>,
   { id, replaces, supersedes }: PutIntent,
   { bagId, name }: { readonly bagId: BagId; readonly name: string },
 ): boolean {
   const isAlone = (others: readonly Intent[]): boolean => others.every((other) => other.id === id)
-  const claims = all.intents().filter((intent) => intent.replaces.includes(bagId))
+  const claims = all.ofBag(bagId).filter((intent) => intent.replaces.includes(bagId))
   return (
     isAllOf(replaces, [bagId]) &&
     supersedes.length === 0 &&
@@ -293,17 +295,18 @@ export function isOnlyChangeOf(
 
 /** The put that gets its content from a bag, if any. */
 export function readerOf(
-  all: Pick<Intents, 'intents' | 'successorOf'>,
+  all: Pick<Intents, 'ofBag' | 'successorOf'>,
   bagId: BagId,
 ): PutIntent | undefined {
   return all
-    .intents()
+    .ofBag(bagId)
     .filter((intent) => intent.kind === 'put')
-    .find((put) => isSourceOf(put, bagId) && !isSuperseded(all, put.id))
+    .find((put) => sourceOf(put) === bagId && !isSuperseded(all, put.id))
 }
 
-function isSourceOf({ content }: PutIntent, bagId: BagId): boolean {
-  return content.from === 'bag' && content.bagId === bagId
+/** The bag that a put gets its content from, if any. */
+export function sourceOf({ content }: PutIntent): BagId | undefined {
+  return content.from === 'bag' ? content.bagId : undefined
 }
 
 function isUnconfirmed(intent: Intent | undefined): boolean {
@@ -325,7 +328,7 @@ function isLeftToSuccessor(
  * put's own.
  */
 export function claimsOfBefore(
-  all: Pick<Intents, 'intents' | 'successorOf'>,
+  all: Pick<Intents, 'ofBag' | 'successorOf'>,
   put: PutIntent,
   given: BagId,
 ): readonly Intent[] {
@@ -333,7 +336,7 @@ export function claimsOfBefore(
   for (let id: IntentId | undefined = put.id; id !== undefined; id = all.successorOf(id)?.id) {
     own.add(id)
   }
-  return all.intents().filter(({ id, replaces }) => !own.has(id) && replaces.includes(given))
+  return all.ofBag(given).filter(({ id, replaces }) => !own.has(id) && replaces.includes(given))
 }
 
 /** Bags that an intent has to delete yet, those that a put still needs included. */

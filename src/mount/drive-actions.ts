@@ -25,6 +25,7 @@ import type { Uploader } from '../outbox/uploader.ts'
 import type { TraceHub } from '../trace/trace-hub.ts'
 import type { TrashItem } from '../trash/item.ts'
 import { chooseItem } from '../trash/item-names.ts'
+import { whileReporting } from './while-reporting.ts'
 
 export interface DriveActionsDeps {
   readonly drive: Pick<Drive, 'commands' | 'space'>
@@ -89,21 +90,18 @@ export class DriveActions implements Omit<ControlActions, 'leave'> {
   }
 
   async sync({ name, onProgress }: Parameters<ControlActions['sync']>[0]): Promise<Synced> {
-    const { drive, outbox, clock } = this.#deps
+    const { drive, clock } = this.#deps
     const startedAtMs = clock.now()
     const report = (): void => {
       onProgress(this.#items().filter(isOwed).length)
     }
-    const stopReporting = outbox.onChange(report)
-    report()
     try {
-      return { left: [], beingWritten: await drive.commands.sync(name) }
+      const beingWritten = await whileReporting(clock, report, () => drive.commands.sync(name))
+      return { left: [], beingWritten }
     } catch (error) {
       const failed = this.#items().filter(({ failure }) => (failure?.atMs ?? 0) >= startedAtMs)
       if (!(error instanceof DriveError) || failed.length === 0) throw error
       return { left: failed, beingWritten: [] }
-    } finally {
-      stopReporting()
     }
   }
 

@@ -7,6 +7,7 @@ import type { Bridge } from '../kernel/bridge.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import { isTaken, isToSend } from '../intents/rules.ts'
 import type { Uploader } from '../outbox/uploader.ts'
+import { whileReporting } from './while-reporting.ts'
 
 interface LeaveDeps {
   readonly bridge: Bridge
@@ -16,8 +17,6 @@ interface LeaveDeps {
   readonly clock: Clock
   readonly log: Logger
 }
-
-const PROGRESS_MS = 500
 
 /** How a running drive ends: unmount, then empty the outbox. */
 export class Leaving {
@@ -78,35 +77,25 @@ export class Leaving {
 
   async #empty(): Promise<number> {
     const { uploader, clock } = this.#deps
-    const done = new AbortController()
-    const reporting = this.#report(done.signal)
+    const startedAtMs = clock.now()
+    let firstBytes: number | undefined
+    const report = (): void => {
+      const progress = this.#progress(firstBytes ?? 0, startedAtMs)
+      firstBytes ??= progress.waitingBytes
+      this.#tell(progress)
+    }
     try {
-      if (!this.#now.signal.aborted) await uploader.drain(this.#now.signal)
+      await whileReporting(clock, report, async () => {
+        if (!this.#now.signal.aborted) await uploader.drain(this.#now.signal)
+      })
       return this.#waiting().length
     } finally {
-      done.abort()
-      await reporting
       this.#tell(this.#progress(0, clock.now()))
     }
   }
 
   #tell(progress: LeavingProgress): void {
     for (const listener of this.#listeners) listener(progress)
-  }
-
-  async #report(done: AbortSignal): Promise<void> {
-    const { clock } = this.#deps
-    const startedAtMs = clock.now()
-    const first = this.#progress(0, startedAtMs)
-    this.#tell(first)
-    for (;;) {
-      const ended = await clock.sleep(PROGRESS_MS, done).then(
-        () => false,
-        () => true,
-      )
-      if (ended) return
-      this.#tell(this.#progress(first.waitingBytes, startedAtMs))
-    }
   }
 
   /** What a folder collects, and a save holds back, waits too. */

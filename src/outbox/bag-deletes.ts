@@ -283,7 +283,7 @@ export class BagDeletes {
   #doomed(bagId: BagId, deleter: Intent): DoomedBag {
     const { listing, outbox } = this.#deps
     const [record] = listing.current()?.index.recordsOf(bagId) ?? []
-    const put = outbox.intents().find((each) => each.kind === 'put' && each.bagId === bagId)
+    const put = outbox.ofBag(bagId).find((each) => each.kind === 'put' && each.bagId === bagId)
     const { name, description = '' } = { ...deleter, ...record, ...put }
     const next =
       deleter.kind === 'put' && deleter.content.from === 'staged' ? deleter.content : undefined
@@ -300,7 +300,7 @@ export class BagDeletes {
     const { listing, outbox } = this.#deps
     const listed = listing.current()?.index.recordsOf(bagId) ?? []
     const given = outbox
-      .intents()
+      .ofBag(bagId)
       .filter((intent) => intent.kind === 'put' && intent.bagId === bagId)
     return [...new Set([...listed, ...given, deleter].map(({ name }) => name))]
   }

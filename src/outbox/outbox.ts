@@ -184,9 +184,14 @@ export class Outbox implements Intents {
     return this.#intents.intents()
   }
 
-  /** The intents of one name at the service, in no particular order. */
+  /** The intents of one name at the service, oldest first. */
   named(name: string): readonly Intent[] {
     return this.#intents.named(name)
+  }
+
+  /** Intents that were given a bag, take its place, or get their content from it, oldest first. */
+  ofBag(bagId: BagId): readonly Intent[] {
+    return this.#intents.ofBag(bagId)
   }
 
   /** The intent that takes the place of a put, if any. */
@@ -233,7 +238,7 @@ export class Outbox implements Intents {
    * may be that already. What a power cut may have damaged is none.
    */
   stagedAs(bagId: BagId): string | undefined {
-    const put = this.intents().find(
+    const put = this.ofBag(bagId).find(
       (each) =>
         each.kind === 'put' &&
         each.phase === 'confirmed' &&

@@ -97,7 +97,7 @@ function knownBefore({ listing, facts, outbox }: SendDeps, put: PutIntent): Know
 /** True for an id that another upload was answered meanwhile. */
 function isOfOtherNow({ answered, outbox }: SendDeps, put: PutIntent, bagId: BagId): boolean {
   const first = answered.get(bagId)
-  return (first !== undefined && first !== put.id) || isOfOther(outbox.intents(), put, bagId)
+  return (first !== undefined && first !== put.id) || isOfOther(outbox.ofBag(bagId), put, bagId)
 }
 
 /** Throws for a bag that holds other content: nothing is stored in it, and nothing is deleted for it. */

@@ -2,12 +2,13 @@ import { withoutZip } from '../../domain/folder-names.ts'
 import type { BagId } from '../../domain/ids.ts'
 import { encodeName } from '../../domain/names.ts'
 import type { Intent } from '../../intents/intent.ts'
+import { sourceOf } from '../../intents/rules.ts'
 import type { ListingIndex } from '../../namespace/listing-index.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 
 interface KnownIntents {
   readonly index: ListingIndex
-  readonly outbox: Pick<Outbox, 'get' | 'intents'>
+  readonly outbox: Pick<Outbox, 'get' | 'ofBag'>
 }
 
 /** Plain names of the root that may mean something else when an intent comes, changes or goes. */
@@ -28,10 +29,9 @@ export function* namesOfIntent(known: KnownIntents, intent: Intent): Iterable<st
 /** The plain names that lead, or may come to lead, to a bag: with its kind the name of a folder changes. */
 export function* namesOfBag(known: KnownIntents, bagId: BagId): Iterable<string> {
   yield* namesInListing(known, bagId)
-  for (const intent of known.outbox.intents()) {
+  for (const intent of known.outbox.ofBag(bagId)) {
     if (intent.kind !== 'put') continue
-    const isOfBag = intent.content.from === 'bag' && intent.content.bagId === bagId
-    if (isOfBag || intent.bagId === bagId) yield encodeName(intent.name)
+    if (sourceOf(intent) === bagId || intent.bagId === bagId) yield encodeName(intent.name)
   }
 }
 

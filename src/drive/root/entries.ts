@@ -175,7 +175,7 @@ export class Entries {
    */
   uploadsOf(bagIds: readonly BagId[]): readonly BagTime[] {
     const isOurs = (bagId: BagId): boolean =>
-      this.#deps.outbox.intents().some((each) => each.kind === 'put' && each.bagId === bagId)
+      this.#deps.outbox.ofBag(bagId).some((each) => each.kind === 'put' && each.bagId === bagId)
     return bagIds.flatMap((bagId) => {
       if (isOurs(bagId)) return []
       const times = this.recordsOf(bagId).map(({ uploadedAtMs }) => uploadedAtMs)

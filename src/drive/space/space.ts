@@ -3,11 +3,10 @@ import { DriveError, localDiskFull } from '../../domain/errors.ts'
 import type { Intent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Account } from '../../domain/record.ts'
-import { isTaken } from '../../intents/rules.ts'
-import { failedForWantOfRoom } from '../../outbox/failure.ts'
 import type { StorageService } from '../../service/storage-service.ts'
 import type { SharedRoom } from '../../content/shared-room.ts'
 import { RoomGroup, type RefusedChanges, type Room, type RoomHolder } from './room.ts'
+import { WaitingBytes, type AccountThen } from './waiting-bytes.ts'
 
 /** What `df` tells, in bytes. */
 export interface SpaceReport {
@@ -41,14 +40,14 @@ interface Refusing {
 export class Space {
   readonly #deps: SpaceDeps
   readonly #ttlMs: number
-  #account: (Account & { readonly askedAtMs: number }) | undefined
+  #account: AccountThen | undefined
   #asking: Promise<void> | undefined
   /** Begins when `#asking` has ended. */
   #askingNext: Promise<void> | undefined
   #triedAtMs = 0
   /** Something was stored or deleted after the last question: its answer does not count it. */
   #isBehind = false
-  #waiting: number | undefined
+  #waiting: WaitingBytes | undefined
   /** Puts that were stored and have left the outbox, and that the last answer does not count yet. */
   #stored: Intent[] = []
   /** Those that may hold something. */
@@ -69,10 +68,12 @@ export class Space {
 
   /** To be called as the listeners of the outbox are. */
   outboxChanged(before: Intent | undefined, after: Intent | undefined): void {
-    const isStored = before?.kind === 'put' && before.phase === 'confirmed'
-    if (isStored && after === undefined) this.#stored.push(before)
-    this.#waiting = undefined
     this.#isBehind = true
+    const isStored = before?.kind === 'put' && before.phase === 'confirmed'
+    // It counts as it did.
+    if (isStored && after === undefined) this.#stored.push(before)
+    else if (after !== undefined) this.#waiting?.set(after)
+    else if (before !== undefined) this.#waiting?.delete(before)
   }
 
   /** Room for content that is sent by itself; `name` tells what it is called now. */
@@ -185,15 +186,21 @@ export class Space {
   freeFor(group: RoomGroup | undefined): number | undefined {
     if (this.#account === undefined) return undefined
     const { spaceLeft } = this.#account
-    this.#waiting ??=
-      waitingBytes(this.#deps.intents(), this.#account) + waitingBytes(this.#stored, this.#account)
+    this.#waiting ??= this.#countWaiting(this.#account)
     let held = 0
     for (const each of this.#groups) {
       const { bytes } = each
       if (each !== group && each.isWaiting()) continue
       if (each === group || (bytes <= spaceLeft && each.isCounted())) held += bytes
     }
-    return spaceLeft - this.#waiting - held
+    return spaceLeft - this.#waiting.sum - held
+  }
+
+  #countWaiting(account: AccountThen): WaitingBytes {
+    const waiting = new WaitingBytes(account)
+    for (const intent of this.#deps.intents()) waiting.set(intent)
+    for (const intent of this.#stored) waiting.set(intent)
+    return waiting
   }
 
   /** Asks again in the background when the last question is old, whatever came of it. */
@@ -241,20 +248,4 @@ export class Space {
       this.#deps.log.debug({ error: String(error) }, 'The service did not tell the space.')
     }
   }
-}
-
-/** Bytes of puts that the account's figure does not count yet, and that can be sent as things are. */
-function waitingBytes(
-  intents: readonly Intent[],
-  { askedAtMs, spaceLeft }: { readonly askedAtMs: number; readonly spaceLeft: number },
-): number {
-  let bytes = 0
-  for (const intent of intents) {
-    if (intent.kind !== 'put' || intent.phase === 'local') continue
-    if (intent.confirmedAtMs !== undefined && intent.confirmedAtMs < askedAtMs) continue
-    const length = intent.content.length ?? 0
-    const isTooLarge = !isTaken(intent) && length > spaceLeft
-    if (!isTooLarge && !failedForWantOfRoom(intent)) bytes += length
-  }
-  return bytes
 }

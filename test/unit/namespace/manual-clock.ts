@@ -9,9 +9,13 @@ export class ManualClock implements Clock {
     return this.#nowMs
   }
 
-  sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.after(ms, resolve)
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.after(ms, resolve)
+      signal?.addEventListener('abort', () => {
+        cancel()
+        reject(new Error('The sleep was ended.'))
+      })
     })
   }
 
