@@ -4,7 +4,8 @@ import { systemClock, type Clock } from '../../../src/domain/clock.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import type { Account } from '../../../src/domain/record.ts'
 import { Space } from '../../../src/drive/space/space.ts'
-import type { PutIntent } from '../../../src/intents/intent.ts'
+import { IntentIndex } from '../../../src/intents/intent-index.ts'
+import type { Intent, PutIntent } from '../../../src/intents/intent.ts'
 import { put } from '../namespace/builders.ts'
 import { ManualClock } from '../namespace/manual-clock.ts'
 
@@ -12,12 +13,20 @@ const account = (spaceLeft: number): Account => ({ uid: 'someone', capacity: 20,
 
 function spaceOf(
   getAccount: () => Promise<Account>,
-  { clock = systemClock, ...settings }: { readonly account?: Account; readonly clock?: Clock } = {},
+  {
+    clock = systemClock,
+    intents = () => [],
+    ...settings
+  }: {
+    readonly account?: Account
+    readonly clock?: Clock
+    readonly intents?: () => readonly Intent[]
+  } = {},
 ): Space {
   return new Space(
     {
       service: { getAccount },
-      intents: () => [],
+      intents,
       isDiskShort: () => false,
       disk: { make: () => Promise.resolve(false), noteWritten: () => undefined },
       clock,
@@ -112,4 +121,34 @@ it('counts nothing that was removed, was not stored, or is still in the outbox',
   space.outboxChanged(stored(999_999), undefined)
   space.outboxChanged(put(1, 'f'), stored(1_000_000))
   expect(space.freeFor(undefined)).toBe(12)
+})
+
+it('follows what waits in the outbox, also where it was asked before it was told', () => {
+  const index = new IntentIndex()
+  const given = { account: account(12), clock: new ManualClock() }
+  const space = spaceOf(() => new Promise(() => undefined), {
+    ...given,
+    intents: () => index.intents(),
+  })
+  const waiting = (length: number): PutIntent =>
+    put(1, 'f', { content: { from: 'staged', length, sha256: '' } })
+  expect(space.freeFor(undefined)).toBe(12)
+  index.set(waiting(5))
+  space.outboxChanged(undefined, waiting(5))
+  expect(space.freeFor(undefined)).toBe(7)
+  index.set(waiting(3))
+  space.outboxChanged(waiting(5), waiting(3))
+  expect(space.freeFor(undefined)).toBe(9)
+  index.delete(waiting(3).id)
+  space.outboxChanged(waiting(3), undefined)
+  expect(space.freeFor(undefined)).toBe(12)
+
+  index.set(waiting(4))
+  const asked = spaceOf(() => new Promise(() => undefined), {
+    ...given,
+    intents: () => index.intents(),
+  })
+  expect(asked.freeFor(undefined)).toBe(8)
+  asked.outboxChanged(undefined, waiting(4))
+  expect(asked.freeFor(undefined)).toBe(8)
 })
