@@ -61,7 +61,9 @@ describe.runIf(canMount())('the trash', () => {
     await expect.poll(() => drive.sh('cat .bagfs/trash/*a.txt')).toBe('two')
     expect(await bagfs('trash', 'restore', 'a.txt', '--replace')).toMatchObject({ code: 0 })
     await expect.poll(() => drive.sh('cat a.txt .bagfs/trash/*a.txt')).toBe('twothree')
-    expect(Object.keys(await bench.service.contents()).sort()).toEqual(['a.txt', 'b.txt', 'folder'])
+    await expect
+      .poll(async () => Object.keys(await bench.service.contents()).sort())
+      .toEqual(['a.txt', 'b.txt', 'folder'])
     const unsaid = await bagfs('trash', 'empty')
     expect(unsaid).toMatchObject({ code: 2, stdout: '' })
     expect(unsaid.stderr).toContain('--yes')
