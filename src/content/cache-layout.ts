@@ -2,6 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, readdirSync, renameSync, unlinkSync } 
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
+import { makeDirectory } from '../disk/make-directory.ts'
 import { fromFileSystem, isAbsent } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 
@@ -54,7 +55,7 @@ export class CacheLayout {
   static async open(dir: string, log: Logger): Promise<CacheLayout> {
     const root = join(dir, 'v1')
     try {
-      await mkdir(root, { recursive: true, mode: 0o700 })
+      makeDirectory(root)
       chmodSync(dir, 0o700)
       chmodSync(root, 0o700)
       const layout = new CacheLayout(root, log)

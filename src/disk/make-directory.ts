@@ -1,6 +1,7 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
+import { syncDirectory } from './sync.ts'
 
 /**
  * Makes a directory (0700) and those above it that are missing: the first that was made, undefined when
@@ -21,7 +22,17 @@ export function makeDirectory(path: string): string | undefined {
   return first ?? path
 }
 
-/** The same; throws the DriveError of what stands against it, with `what` as its beginning. */
+/** The same; a power cut takes nothing of what it made. */
+export async function makeDirectoryForGood(path: string): Promise<string | undefined> {
+  const first = makeDirectory(path)
+  if (first === undefined) return undefined
+  for (let made = path; made.length >= first.length; made = dirname(made)) {
+    await syncDirectory(dirname(made))
+  }
+  return first
+}
+
+/** As `makeDirectory`; throws the DriveError of what stands against it, with `what` as its beginning. */
 export function makeDirectoryFor(what: string, path: string): void {
   try {
     makeDirectory(path)

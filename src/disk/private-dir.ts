@@ -1,6 +1,4 @@
-import { dirname } from 'node:path'
-import { syncDirectory } from './sync.ts'
-import { makeDirectory } from './make-directory.ts'
+import { makeDirectoryForGood } from './make-directory.ts'
 import { refuseOpenPath, type PathName } from './open-path.ts'
 
 /**
@@ -10,8 +8,6 @@ import { refuseOpenPath, type PathName } from './open-path.ts'
 export async function makePrivateDirectory(path: string, name?: PathName): Promise<void> {
   // Nothing is made through a link that another user has put there.
   await refuseOpenPath(path, name)
-  const first = makeDirectory(path)
-  if (first === undefined) return
-  await syncDirectory(dirname(first))
+  if ((await makeDirectoryForGood(path)) === undefined) return
   await refuseOpenPath(path, name)
 }

@@ -60,8 +60,10 @@ export class Finish {
 
   /** True when a folder changed since it was packed: its intent begins another round. */
   async #folderGoesOn(put: PutIntent): Promise<boolean> {
-    if (put.isFolder !== true || put.changes === undefined || put.bagId === undefined) return false
-    const goesOn = await this.#deps.folders.committed(put, put.bagId)
+    const { bagId } = put
+    if (put.isFolder !== true || put.changes === undefined || bagId === undefined) return false
+    const { folders, outbox } = this.#deps
+    const goesOn = await outbox.withReserve(() => folders.committed(put, bagId))
     this.#deps.onStep?.('folder.led')
     return goesOn
   }

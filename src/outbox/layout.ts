@@ -1,8 +1,9 @@
-import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { readdir, readFile, rename } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { DriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { ifThere, isThere } from '../disk/if-there.ts'
+import { makeDirectoryForGood } from '../disk/make-directory.ts'
 import { syncDirectory } from '../disk/sync.ts'
 import { parseStates } from './intent-file.ts'
 import type { StepListener } from './steps.ts'
@@ -49,7 +50,7 @@ export async function openLayout(deps: LayoutDeps, dir: string): Promise<string>
       old.push(join(place, name))
     }
   }
-  await makeDirectory(path)
+  await makeDirectoryForGood(path)
   for (const from of old) {
     await rename(from, await placeFor(path, basename(from)))
     deps.onStep?.('migrate.moved')
@@ -126,13 +127,4 @@ function newerVersion(dir: string): DriveError {
 
 async function namesIn(dir: string): Promise<readonly string[]> {
   return (await ifThere(readdir(dir))) ?? []
-}
-
-/** Makes a private directory, and what is missing above it, so that a power cut does not take it. */
-async function makeDirectory(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode: 0o700 })
-  if (first === undefined) return
-  for (let made = path; made.length >= first.length; made = dirname(made)) {
-    await syncDirectory(dirname(made))
-  }
 }

@@ -267,6 +267,19 @@ export class Outbox implements Intents {
     return this.#deps.reserve?.isOut === true
   }
 
+  /** Does what in the end frees the disk: on a full one the reserve is given away, and it is done again. */
+  async withReserve<Result>(task: () => Promise<Result>): Promise<Result> {
+    try {
+      return await task()
+    } catch (error) {
+      const isFull = isDriveError(fromFileSystem(error, 'The outbox'), 'local-disk-full')
+      if (!isFull) throw error
+      // Another change may have had it given away in this moment: there is room for both.
+      this.#deps.reserve?.release()
+      return task()
+    }
+  }
+
   /** Makes room for content that is going to be written; synchronous, for the hot path of create. */
   createDraft(): { readonly id: IntentId; readonly path: string } {
     if (this.isShort) throw localDiskFull('The outbox cannot take a new file')
@@ -303,7 +316,7 @@ export class Outbox implements Intents {
         }
       }
       // What a delete frees is more than it takes; new content is refused instead.
-      await (intent.kind === 'delete' ? this.#withReserve(write) : write())
+      await (intent.kind === 'delete' ? this.withReserve(write) : write())
       if (options.durable) this.sync.note([this.#dir], { isGiven: intent.kind === 'put' })
       this.#step('add.written')
       this.#intents.set(intent)
@@ -323,7 +336,7 @@ export class Outbox implements Intents {
       if (intent === undefined) return undefined
       before = intent
       const next = withoutCycle(this.#intents, change(intent))
-      await this.#withReserve(() => this.#write(next, options))
+      await this.withReserve(() => this.#write(next, options))
       this.#step('update.written')
       this.#intents.set(next)
       return next
@@ -386,19 +399,6 @@ export class Outbox implements Intents {
     const { id } = intent
     await this.#files.write(join(this.#dir, id, INTENT_FILE), intent)
     if (options.durable || this.#platter.isNoted(id)) this.#platter.note(intent)
-  }
-
-  /** On a full disk the reserve is given away, so that what waits can still be sent. */
-  async #withReserve(write: () => Promise<void>): Promise<void> {
-    try {
-      await write()
-    } catch (error) {
-      const isFull = isDriveError(fromFileSystem(error, 'The outbox'), 'local-disk-full')
-      if (!isFull) throw error
-      // Another change may have had it given away in this moment: there is room for both.
-      this.#deps.reserve?.release()
-      await write()
-    }
   }
 
   async #queue<Result>(id: IntentId, task: () => Promise<Result>): Promise<Result> {

@@ -1,15 +1,21 @@
 import { randomFillSync } from 'node:crypto'
-import { statfsSync, statSync, truncateSync, unlinkSync } from 'node:fs'
-import { open, rm, statfs } from 'node:fs/promises'
+import { readdirSync, rmSync, statfsSync, statSync, truncateSync, unlinkSync } from 'node:fs'
+import { open, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeDirectory } from '../disk/make-directory.ts'
 import type { Clock } from '../domain/clock.ts'
 import { DriveError, fromFileSystem, isAbsent, isDriveError } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 
 /** Enough for what is written down while thousands of changes are sent, and for what a database does when it opens. */
 export const RESERVE_BYTES = 4 * 1024 * 1024
+/** Enough for both databases to open, and for content to come into the cache while what waits goes. */
+export const RESERVE_FILES = 32
+/** More than a database makes when it opens. */
+const OPEN_FILES = 8
 /** With less than this nothing new is taken. */
 const LEAST_BYTES = 1024 * 1024
+const LEAST_FILES = 16
 const PIECE_BYTES = 256 * 1024
 const LOOK_AGAIN_MS = 1_000
 
@@ -20,8 +26,8 @@ interface ReserveDeps {
 
 /**
  * Room on the local disk that is kept for sending what waits: a file of written bytes, `reserve` in the state
- * directory. It is given away when the disk is full, and made again as soon as there is room. While it is
- * out, nothing new is to be staged.
+ * directory, and empty files in `reserve.files`. A file system may have room for bytes, and for no further file. It is given away when the disk is full, and made again as soon as there is room. While it is out, nothing new is to
+ * be staged.
  */
 export class Reserve {
   readonly #deps: ReserveDeps
@@ -66,7 +72,8 @@ export class Reserve {
   async #make(): Promise<void> {
     try {
       await grow(this.#dir)
-    } catch (error) {
+    } catch (cause) {
+      const error = fromFileSystem(cause, 'No room can be kept on the local disk')
       // A disk without room is looked at again; another error is the business of the next write.
       if (!isDriveError(error, 'local-disk-full')) {
         this.#deps.log.warn({ error: String(error) }, 'No room can be kept on the local disk.')
@@ -75,11 +82,11 @@ export class Reserve {
       }
     }
     const size = sizeIn(this.#dir)
-    if (this.#isOut && size >= LEAST_BYTES) {
-      this.#deps.log.info({}, 'The local disk has room again.')
-    }
-    this.#isOut = size < LEAST_BYTES
-    if (size < RESERVE_BYTES) this.#lookAgain()
+    const files = filesIn(this.#dir).length
+    const isShort = size < LEAST_BYTES || files < LEAST_FILES
+    if (this.#isOut && !isShort) this.#deps.log.info({}, 'The local disk has room again.')
+    this.#isOut = isShort
+    if (size < RESERVE_BYTES || files < RESERVE_FILES) this.#lookAgain()
   }
 
   #lookAgain(): void {
@@ -101,31 +108,49 @@ export class Reserve {
 /** Gives the reserve of a state directory away; false when there is none. Without it a full disk cannot even be locked. */
 export function releaseReserve(dir: string): boolean {
   try {
+    const hasFiles = filesIn(dir).length > 0
+    rmSync(filesPathIn(dir), { recursive: true, force: true })
+    return releaseBytes(dir) || hasFiles
+  } catch (error) {
+    throw fromFileSystem(error, 'The room that is kept on the local disk cannot be used')
+  }
+}
+
+function releaseBytes(dir: string): boolean {
+  try {
     // What is being made is open: without a name it would keep its room.
     truncateSync(pathIn(dir))
     unlinkSync(pathIn(dir))
     return true
   } catch (error) {
     if (isAbsent(error)) return false
-    throw fromFileSystem(error, 'The room that is kept on the local disk cannot be used')
+    throw error
   }
 }
 
-/** True when a file of `bytes` cannot be written in `dir` for want of room. */
+/** True when a file of `bytes`, and a few small ones, cannot be written in `dir` for want of room. */
 export async function lacksRoom(dir: string, bytes: number): Promise<boolean> {
-  const path = join(dir, `room.${process.pid}`)
   try {
-    await append(path, bytes)
+    await useRoom(join(dir, `room.${process.pid}`), bytes)
+    return false
   } catch (error) {
-    if (!isDriveError(error, 'local-disk-full')) return false
-    await rm(path, { force: true })
-    return true
+    return isDriveError(fromFileSystem(error, 'Room on the local disk'), 'local-disk-full')
   }
-  await rm(path, { force: true })
-  return false
+}
+
+async function useRoom(path: string, bytes: number): Promise<void> {
+  makeDirectory(path)
+  try {
+    await makeFiles(path, OPEN_FILES)
+    await append(join(path, 'bytes'), bytes)
+  } finally {
+    await rm(path, { recursive: true, force: true })
+  }
 }
 
 async function grow(dir: string): Promise<void> {
+  makeDirectory(filesPathIn(dir))
+  await makeFiles(filesPathIn(dir), RESERVE_FILES)
   const { bavail, bsize } = await statfs(dir)
   const missing = RESERVE_BYTES - sizeIn(dir)
   const bytes = Math.min(missing, bavail * bsize)
@@ -133,34 +158,53 @@ async function grow(dir: string): Promise<void> {
   if (bytes > 0) await append(pathIn(dir), bytes)
 }
 
+async function makeFiles(dir: string, count: number): Promise<void> {
+  for (let at = 0; at < count; at += 1) await writeFile(join(dir, `${at}`), '', { mode: 0o600 })
+}
+
 /** Random bytes: a file system that packs what is alike would keep no room for others. */
 async function append(path: string, bytes: number): Promise<void> {
+  const file = await open(path, 'a', 0o600)
   try {
-    const file = await open(path, 'a', 0o600)
-    try {
-      for (let left = bytes; left > 0; left -= PIECE_BYTES) {
-        if ((await file.stat()).nlink === 0) return
-        await file.writeFile(randomFillSync(Buffer.allocUnsafe(Math.min(left, PIECE_BYTES))))
-      }
-      await file.sync()
-    } finally {
-      await file.close()
+    for (let left = bytes; left > 0; left -= PIECE_BYTES) {
+      if ((await file.stat()).nlink === 0) return
+      await file.writeFile(randomFillSync(Buffer.allocUnsafe(Math.min(left, PIECE_BYTES))))
     }
-  } catch (error) {
-    throw fromFileSystem(error, 'No room can be kept on the local disk')
+    await file.sync()
+  } finally {
+    await file.close()
   }
 }
 
 /** Room may have come since it was last looked for: for the reserve, and as much again. */
 function hasPlenty(dir: string): boolean {
   const { bavail, bsize } = statfsSync(dir)
-  return bavail * bsize >= 2 * RESERVE_BYTES
+  return bavail * bsize >= 2 * RESERVE_BYTES && freeFilesOf(dir) >= 2 * RESERVE_FILES
+}
+
+/** Files that can still be made on the disk of a directory; Infinity where the file system does not count them. */
+export function freeFilesOf(dir: string): number {
+  const { files, ffree } = statfsSync(dir)
+  return files === 0 ? Infinity : ffree
 }
 
 function sizeIn(dir: string): number {
   return statSync(pathIn(dir), { throwIfNoEntry: false })?.size ?? 0
 }
 
+function filesIn(dir: string): readonly string[] {
+  try {
+    return readdirSync(filesPathIn(dir))
+  } catch (error) {
+    if (isAbsent(error)) return []
+    throw error
+  }
+}
+
 function pathIn(dir: string): string {
   return join(dir, 'reserve')
+}
+
+function filesPathIn(dir: string): string {
+  return join(dir, 'reserve.files')
 }

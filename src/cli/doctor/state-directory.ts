@@ -6,7 +6,7 @@ import { freeBytesOf } from '../../content/cache-space.ts'
 import { isThere } from '../../disk/if-there.ts'
 import { refuseOpenPath } from '../../disk/open-path.ts'
 import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
-import { RESERVE_BYTES } from '../../state/reserve.ts'
+import { freeFilesOf, RESERVE_BYTES, RESERVE_FILES } from '../../state/reserve.ts'
 import { stateDirOf } from '../drive-dirs.ts'
 import { runCheck, type Check, type Finding } from './check.ts'
 
@@ -19,9 +19,11 @@ export async function checkStateDirectory(options: MountFlags): Promise<readonly
       await requireWritable(path)
       return path
     }),
-    runCheck('local disk', async () =>
-      judgeRoom(path, await freeBytesOf(await nearest(path)), withDefault(options, 'minFree')),
-    ),
+    runCheck('local disk', async () => {
+      const disk = await nearest(path)
+      const free = { bytes: await freeBytesOf(disk), files: freeFilesOf(disk) }
+      return judgeRoom(path, free, withDefault(options, 'minFree'))
+    }),
   ])
 }
 
@@ -47,14 +49,24 @@ async function nearest(path: string): Promise<string> {
   }
 }
 
+/** What can still be put on a disk. */
+interface FreeRoom {
+  readonly bytes: number
+  readonly files: number
+}
+
 /** Exported for its test. */
-export function judgeRoom(path: string, freeBytes: number, minFreeBytes: number): Finding {
-  const free = `${formatSize(freeBytes)} are free`
+export function judgeRoom(path: string, room: FreeRoom, minFreeBytes: number): Finding {
+  const free = `${formatSize(room.bytes)} are free`
   const mend = `Free some space on the disk of ${path}, or keep bagfs elsewhere: --state-dir DIR`
-  if (freeBytes < RESERVE_BYTES) {
+  if (room.bytes < RESERVE_BYTES) {
     return { state: 'failure', says: `${free}: nothing can be written.`, mend }
   }
-  if (freeBytes > minFreeBytes) return free
+  if (room.files < RESERVE_FILES) {
+    const says = `${free}, for ${room.files} files more: nothing can be written.`
+    return { state: 'failure', says, mend: mend.replace('Free some space', 'Remove some files') }
+  }
+  if (room.bytes > minFreeBytes) return free
   return {
     state: 'warning',
     says: `${free}, and the cache leaves ${formatSize(minFreeBytes)}: it keeps nothing.`,

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, readSync, renameSync, rmSync } from 'node:fs'
-import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import type { DiskRoom } from '../../content/cache-space.ts'
 import { RoomMeter } from '../../content/room-meter.ts'
 import { WINDOW_BYTES } from '../../content/cache-space.ts'
+import { makeDirectory } from '../../disk/make-directory.ts'
 import { deferred, type Deferred } from '../../domain/deferred.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { InflateOptions } from '../../zip/inflate.ts'
@@ -68,7 +69,7 @@ export class InflatedFiles {
   static async open(settings: InflatedFilesSettings): Promise<InflatedFiles> {
     const dir = join(settings.dir, 'v1')
     try {
-      await mkdir(dir, { recursive: true, mode: 0o700 })
+      makeDirectory(dir)
       const files = new InflatedFiles({ ...settings, dir })
       for (const name of await readdir(dir)) {
         const path = join(dir, name)

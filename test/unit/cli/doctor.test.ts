@@ -210,8 +210,13 @@ describe('bagfs doctor', () => {
   test('warns where the cache keeps nothing for want of room', async () => {
     variables['BAGFS_MIN_FREE'] = '900TB'
     expect((await doctor()).of('local disk')).toMatchObject({ state: 'warning' })
-    expect(judgeRoom('/x', 4096, 0)).toMatchObject({ state: 'failure' })
-    expect(judgeRoom('/x', 2e9, 1e9)).toBe('2.0 GB are free')
+    const files = 1e6
+    expect(judgeRoom('/x', { bytes: 4096, files }, 0)).toMatchObject({ state: 'failure' })
+    expect(judgeRoom('/x', { bytes: 2e9, files }, 1e9)).toBe('2.0 GB are free')
+    expect(judgeRoom('/x', { bytes: 2e9, files: 9 }, 1e9)).toMatchObject({
+      state: 'failure',
+      says: '2.0 GB are free, for 9 files more: nothing can be written.',
+    })
   })
 
   test('tells where the config file is broken, and looks at the machine all the same', async () => {

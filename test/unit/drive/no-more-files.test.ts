@@ -1,12 +1,28 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Intent } from '../../../src/intents/intent.ts'
+import { isDone } from '../../../src/intents/rules.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 import { canMountSmallDisk } from '../../support/fuse.ts'
 import { BUSY, UPLOAD } from '../../support/uploads.ts'
 import { mountSmallDisk, unmountSmallDisk, useUpFiles } from '../../support/small-disk.ts'
+
+/** What the first of these that fails is refused with. */
+async function firstRefused<T>(
+  all: readonly T[],
+  task: (each: T) => Promise<unknown>,
+): Promise<unknown> {
+  for (const each of all) {
+    try {
+      await task(each)
+    } catch (error) {
+      return error
+    }
+  }
+  return undefined
+}
 
 /** A file system may have room for bytes, and for no further file. */
 describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => {
@@ -83,8 +99,16 @@ describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => 
     expect(await user.tree()).toEqual({ 'F/x': 'x', file: 'new' })
   })
 
+  it('a removal is taken by means of the reserve', async () => {
+    useUpFiles(disk)
+    await user.remove('file')
+    await user.drain()
+    expect(await user.tree()).toEqual({ 'F/x': 'x' })
+  })
+
   it('a removal tells that it is full, takes no more of it, and comes with the next try', async () => {
     const before = places()
+    rmSync(join(disk, 'state', 'reserve.files'), { recursive: true })
     const makeRoom = useUpFiles(disk)
     await expect(user.remove('file')).rejects.toMatchObject({ code: 'local-disk-full' })
     makeRoom()
@@ -135,4 +159,32 @@ describe.runIf(canMountSmallDisk())('on a disk that takes no more files', () => 
     await user.drain()
     expect(await user.tree()).toEqual({ 'G/x': 'x', 'G/y': 'y', file: 'content' })
   })
+
+  const cases = [0, 1, 3].flatMap((left) =>
+    ['one folder', 'a folder and the root'].flatMap((where) =>
+      [true, false].map((isKilled) => ({ left, where, isKilled })),
+    ),
+  )
+  it.each(cases)(
+    'what used it up in $where is stored, and gives way ($left files more, killed: $isKilled)',
+    async ({ left, where, isKilled }) => {
+      const isBack = account.service.proxy.add(BUSY)
+      await user.makeDirectory('G')
+      const isInRoot = (at: number): boolean => where !== 'one folder' && at % 9 === 0
+      const places = Array.from({ length: 500 }, (_, at) => (isInRoot(at) ? `${at}` : `G/${at}`))
+      const refused = await firstRefused(places, (path) => user.write(path, path))
+      expect(refused).toMatchObject({ code: 'local-disk-full' })
+      useUpFiles(disk, left)
+      const wanted = await user.tree()
+      isBack()
+      if (isKilled) {
+        await user.drop()
+        user = await account.open({}, 'disk/state')
+      }
+      await user.drain()
+      expect(await user.tree()).toEqual(wanted)
+      expect(user.outbox.intents().filter((intent) => !isDone(intent))).toEqual([])
+      await user.write('more', 'more')
+    },
+  )
 })

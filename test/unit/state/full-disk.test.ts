@@ -12,7 +12,7 @@ import { FactsStore } from '../../../src/state/facts-store.ts'
 import { acquireLock } from '../../../src/state/lock.ts'
 import { Reserve } from '../../../src/state/reserve.ts'
 import { canMountSmallDisk } from '../../support/fuse.ts'
-import { fillDisk, mountSmallDisk, unmountSmallDisk } from '../../support/small-disk.ts'
+import { fillDisk, mountSmallDisk, unmountSmallDisk, useUpFiles } from '../../support/small-disk.ts'
 
 const MEBIBYTE = 2 ** 20
 const base = { clock: systemClock, log: silentLogger }
@@ -35,7 +35,7 @@ describe.runIf(canMountSmallDisk())('on a full disk', () => {
   let reserve: Reserve
   beforeEach(() => {
     dir = mkdtempSync(join(tmpdir(), 'bagfs-full-'))
-    mountSmallDisk(dir, 12 * MEBIBYTE)
+    mountSmallDisk(dir, 12 * MEBIBYTE, 500)
     reserve = new Reserve(base, { dir })
   })
   afterEach(async () => {
@@ -112,6 +112,28 @@ describe.runIf(canMountSmallDisk())('on a full disk', () => {
       code: 'local-disk-full',
       message: `The local disk is full: ${dir} cannot be used.`,
     })
+  })
+
+  it('the lock is had by means of the reserve where no further file can be made', async () => {
+    await (await acquireLock(dir)).release()
+    await reserve.make()
+    useUpFiles(dir)
+    expect(reserve.isOut).toBe(false)
+    const lock = await acquireLock(dir)
+    await reserve.make()
+    expect(reserve.isOut).toBe(true)
+    await lock.release()
+  })
+
+  it('the reserve is out until there is room for its files, too', async () => {
+    await reserve.make()
+    rmSync(join(dir, 'reserve.files'), { recursive: true })
+    const makeRoom = useUpFiles(dir)
+    await reserve.make()
+    expect(reserve.isOut).toBe(true)
+    makeRoom()
+    await expect.poll(() => readdirSync(join(dir, 'reserve.files'))).toHaveLength(32)
+    expect(reserve.isOut).toBe(false)
   })
 
   it('facts are read and written by means of the reserve, and none is set aside', async () => {
