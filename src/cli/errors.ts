@@ -1,6 +1,6 @@
 import { CommanderError } from '@commander-js/extra-typings'
 import type { DriveErrorCode } from '../domain/errors.ts'
-import { DriveError, systemErrorCode } from '../domain/errors.ts'
+import { DriveError, MORE_OPEN_FILES, systemErrorCode } from '../domain/errors.ts'
 
 const FAILED = 1
 const USAGE = 2
@@ -51,6 +51,7 @@ const EXIT_CODES: Readonly<Record<DriveErrorCode, number>> = {
   'bad-answer': FAILED,
   stale: FAILED,
   'local-io': FAILED,
+  'too-many-open': FAILED,
 }
 
 export const EXIT_CODES_IN_WORDS = `Exit codes: 1 failed, 2 wrong use, 3 not allowed, 4 not found, 5 no answer from the service,
@@ -86,8 +87,7 @@ export function toFailure(error: unknown): CommandFailure {
   }
 }
 
-const TOO_FEW_FILES =
-  'bagfs: Too few files may be open at the same time.\n  Raise the limit: ulimit -n 1024'
+const TOO_FEW_FILES = `bagfs: Too few files may be open at the same time.\n  ${MORE_OPEN_FILES}`
 
 function hasTooFewFiles(error: unknown): boolean {
   return ['EMFILE', 'ENFILE'].includes(systemErrorCode(error) ?? '')

@@ -39,6 +39,7 @@ export type DriveErrorCode =
   | 'bad-answer'
   // this machine
   | 'local-io'
+  | 'too-many-open'
   | 'locked'
   | 'usage'
 
@@ -124,11 +125,18 @@ export function isAbsent(error: unknown): boolean {
   return systemErrorCode(error) === 'ENOENT'
 }
 
+/** What to do where the limit of open files is reached. */
+export const MORE_OPEN_FILES = 'Raise the limit: ulimit -n 1024'
+
 /** Translates an error of the local file system (Node's `fs`) at the door where it enters. */
 export function fromFileSystem(error: unknown, what: string): DriveError {
   if (error instanceof DriveError) return error
   const code = systemErrorCode(error)
   if (code === 'ENOSPC' || code === 'EDQUOT') return localDiskFull(what, error)
+  if (code === 'EMFILE' || code === 'ENFILE') {
+    const facts = { cause: error, hint: MORE_OPEN_FILES }
+    return new DriveError('too-many-open', `${what}: too many files are open.`, facts)
+  }
   const words = error instanceof Error ? error.message : String(error)
   return new DriveError('local-io', `${what}: ${words}`, { cause: error })
 }

@@ -49,7 +49,7 @@ interface WantedBag {
 /** What another bag would meet as well. */
 const ENDS_ALL: readonly DriveErrorCode[] = [
   ...(['unavailable', 'timed-out', 'unauthorized', 'forbidden', 'rate-limited'] as const),
-  ...(['interrupted', 'local-disk-full', 'local-io'] as const),
+  ...(['interrupted', 'local-disk-full', 'local-io', 'too-many-open'] as const),
 ]
 
 /** Fetches content ahead, so that it can be read without the network. */

@@ -39,6 +39,7 @@ const ERRNO: Record<DriveErrorCode, number> = {
   'timed-out': errno.ETIMEDOUT,
   'bad-answer': errno.EIO,
   'local-io': errno.EIO,
+  'too-many-open': errno.ENFILE,
   locked: errno.EBUSY,
   usage: errno.EINVAL,
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -161,6 +161,17 @@ os.close(fd)
     await bench.service.upload('a.bin', new Uint8Array(10 * 4096))
     const drive = await bench.mount()
     expect(await drive.sh('stat -f -c "%b %a %S" .')).toBe('100 90 4096\n')
+  })
+
+  it('tells a program that opens more files than the drive may have open, and goes on', async () => {
+    const drive = await bench.mount()
+    await drive.sh('for i in $(seq 60); do echo $i > $i; done')
+    const { pid = 0 } = drive.process
+    const limit = readdirSync(`/proc/${pid}/fd`).length + 30
+    await execa('prlimit', ['--pid', `${pid}`, `--nofile=${limit}:${limit}`])
+    const openAll = 'for i in $(seq 60); do exec {file}<$i; read -r <&$file; done'
+    expect((await drive.fails(openAll)).stderr).toContain('Too many open files')
+    expect(await drive.sh('cat $(seq 60) | sort -n')).toBe(await drive.sh('seq 60'))
   })
 
   it('tells of each file what user.bagfs attributes promise', async () => {
