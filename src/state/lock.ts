@@ -28,7 +28,7 @@ export async function acquireLock(dir: string): Promise<DirectoryLock> {
   } catch (error) {
     if (!(await isForWantOfRoom(dir, error))) throw error
     await refuseLiveHolder(dir, WORDS)
-    if (releaseReserve(dir)) return lockDirectory(dir, WORDS)
+    if (releaseReserve(dir)) return acquireLock(dir)
     throw new DriveError('local-disk-full', `The local disk is full: ${dir} cannot be used.`, {
       cause: error,
       hint: 'Free some space on it; bagfs outbox save copies what waits elsewhere, bagfs outbox discard drops it.',

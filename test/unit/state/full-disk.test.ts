@@ -114,6 +114,14 @@ describe.runIf(canMountSmallDisk())('on a full disk', () => {
     })
   })
 
+  it('a reserve of files alone does not give the lock, and that is told as a full disk', async () => {
+    await (await acquireLock(dir)).release()
+    await reserve.make()
+    rmSync(join(dir, 'reserve'))
+    fillDisk(dir)
+    await expect(acquireLock(dir)).rejects.toMatchObject({ code: 'local-disk-full' })
+  })
+
   it('the lock is had by means of the reserve where no further file can be made', async () => {
     await (await acquireLock(dir)).release()
     await reserve.make()
