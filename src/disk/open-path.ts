@@ -1,7 +1,7 @@
-import { constants, type Stats } from 'node:fs'
-import { lstat, readdir, readFile, readlink } from 'node:fs/promises'
+import { constants, lstatSync, readFileSync, readlinkSync, type Stats } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
-import { ifThere } from './if-there.ts'
+import { ifThere, ifThereNow } from './if-there.ts'
 import { DriveError } from '../domain/errors.ts'
 
 /** The sticky bit: in such a directory (`/tmp`), only its owner removes or renames an entry. */
@@ -18,12 +18,12 @@ export type PathName = '--state-dir' | 'data directory' | 'config directory'
  * directory above it. A sticky directory above it will do. What does not exist yet is no reason.
  */
 export async function refuseOpenPath(path: string, name: PathName = '--state-dir'): Promise<void> {
-  const trust = await Trust.read(name)
-  await trust.requireWay(path)
+  const trust = Trust.read(name)
+  trust.requireWay(path)
   for (const name of await readdirIfThere(path)) {
     const inside = join(path, name)
-    const stat = await lstatIfThere(inside)
-    if (stat?.isSymbolicLink() === true) await trust.requireWay(inside)
+    const stat = lstatIfThere(inside)
+    if (stat?.isSymbolicLink() === true) trust.requireWay(inside)
     else if (stat !== undefined) trust.require(inside, stat)
   }
 }
@@ -41,9 +41,8 @@ class Trust {
     this.#known = known
   }
 
-  static async read(name: PathName): Promise<Trust> {
-    const map = await readFile('/proc/self/uid_map', 'utf8').catch(() => '0 0 4294967295')
-    const ranges = map.trim().split('\n')
+  static read(name: PathName): Trust {
+    const ranges = readUidMap().trim().split('\n')
     return new Trust(
       name,
       ranges.map((line) => {
@@ -54,18 +53,23 @@ class Trust {
   }
 
   /** Every step from the root of the file system to `path`, and over the links among them. */
-  async requireWay(path: string, linksLeft = MOST_LINKS): Promise<void> {
+  requireWay(path: string, linksLeft = MOST_LINKS): void {
     const parts = path.split(sep).filter((part) => part !== '')
     for (let count = 0; count < parts.length; count += 1) {
       const step = sep + parts.slice(0, count).join(sep)
-      const stat = await lstatIfThere(step)
+      const stat = lstatIfThere(step)
       if (stat === undefined) return
       if (!stat.isSymbolicLink()) this.#requireAbove(step, stat)
-      else return this.#requireLink(step, stat, { rest: parts.slice(count), linksLeft })
+      else {
+        this.#requireLink(step, stat, { rest: parts.slice(count), linksLeft })
+        return
+      }
     }
-    const stat = await lstatIfThere(path)
-    if (stat?.isSymbolicLink() === true)
-      return this.#requireLink(path, stat, { rest: [], linksLeft })
+    const stat = lstatIfThere(path)
+    if (stat?.isSymbolicLink() === true) {
+      this.#requireLink(path, stat, { rest: [], linksLeft })
+      return
+    }
     if (stat !== undefined) this.require(path, stat)
   }
 
@@ -91,18 +95,18 @@ class Trust {
   }
 
   /** The permissions of a link mean nothing: it is the owner of its directory that can change it. */
-  async #requireLink(
+  #requireLink(
     path: string,
     { uid }: Stats,
     { rest, linksLeft }: { readonly rest: readonly string[]; readonly linksLeft: number },
-  ): Promise<void> {
+  ): void {
     if (!this.#isTrusted(uid)) {
       throw new DriveError('usage', `${path} is a link of another user of this machine (${uid}).`, {
         hint: `Remove it if it is not meant to be there: rm ${path}. ${this.#else}`,
       })
     }
-    const target = resolve(dirname(path), await readlink(path))
-    if (linksLeft > 0) await this.requireWay(join(target, ...rest), linksLeft - 1)
+    const target = resolve(dirname(path), readlinkSync(path))
+    if (linksLeft > 0) this.requireWay(join(target, ...rest), linksLeft - 1)
   }
 
   get #else(): string {
@@ -126,8 +130,17 @@ class Trust {
   }
 }
 
-function lstatIfThere(path: string): Promise<Stats | undefined> {
-  return ifThere(lstat(path), `Looking at ${path}`)
+/** Of a system that tells of none: each user can be seen. */
+function readUidMap(): string {
+  try {
+    return readFileSync('/proc/self/uid_map', 'utf8')
+  } catch {
+    return '0 0 4294967295'
+  }
+}
+
+function lstatIfThere(path: string): Stats | undefined {
+  return ifThereNow(() => lstatSync(path, { throwIfNoEntry: false }), `Looking at ${path}`)
 }
 
 async function readdirIfThere(path: string): Promise<readonly string[]> {

@@ -1,6 +1,14 @@
 import { randomFillSync } from 'node:crypto'
-import { readdirSync, rmSync, statfsSync, statSync, truncateSync, unlinkSync } from 'node:fs'
-import { open, rm, statfs, writeFile } from 'node:fs/promises'
+import {
+  readdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { open, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeDirectory } from '../disk/make-directory.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -141,7 +149,7 @@ export async function lacksRoom(dir: string, bytes: number): Promise<boolean> {
 async function useRoom(path: string, bytes: number): Promise<void> {
   makeDirectory(path)
   try {
-    await makeFiles(path, OPEN_FILES)
+    makeFiles(path, OPEN_FILES)
     await append(join(path, 'bytes'), bytes)
   } finally {
     await rm(path, { recursive: true, force: true })
@@ -149,8 +157,10 @@ async function useRoom(path: string, bytes: number): Promise<void> {
 }
 
 async function grow(dir: string): Promise<void> {
-  makeDirectory(filesPathIn(dir))
-  await makeFiles(filesPathIn(dir), RESERVE_FILES)
+  if (filesIn(dir).length < RESERVE_FILES) {
+    makeDirectory(filesPathIn(dir))
+    makeFiles(filesPathIn(dir), RESERVE_FILES)
+  }
   const { bavail, bsize } = await statfs(dir)
   const missing = RESERVE_BYTES - sizeIn(dir)
   const bytes = Math.min(missing, bavail * bsize)
@@ -158,8 +168,8 @@ async function grow(dir: string): Promise<void> {
   if (bytes > 0) await append(pathIn(dir), bytes)
 }
 
-async function makeFiles(dir: string, count: number): Promise<void> {
-  for (let at = 0; at < count; at += 1) await writeFile(join(dir, `${at}`), '', { mode: 0o600 })
+function makeFiles(dir: string, count: number): void {
+  for (let at = 0; at < count; at += 1) writeFileSync(join(dir, `${at}`), '', { mode: 0o600 })
 }
 
 /** Random bytes: a file system that packs what is alike would keep no room for others. */
