@@ -34,8 +34,9 @@ interface ReserveDeps {
 
 /**
  * Room on the local disk that is kept for sending what waits: a file of written bytes, `reserve` in the state
- * directory, and empty files in `reserve.files`. A file system may have room for bytes, and for no further file. It is given away when the disk is full, and made again as soon as there is room. While it is out, nothing new is to
- * be staged.
+ * directory, and empty files in `reserve.files`. A file system may have room for bytes, and for no further file.
+ * It is given away when the disk is full, and made again as soon as there is room. While it is out, nothing new is
+ * to be staged.
  */
 export class Reserve {
   readonly #deps: ReserveDeps
