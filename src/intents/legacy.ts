@@ -45,7 +45,7 @@ export function legacyOf(all: All, put: PutIntent, successor: Intent, known: Kno
     // Equal content can have been given the id of a bag that was deleted before.
     deleted: (put.deleted ?? []).filter(({ bagId }) => bagId !== put.bagId),
     uploaded: withOwn(put.uploaded, put, put.uploadedAtMs).filter(
-      ({ bagId }) => bagId === put.bagId || !knowsUpload(successor, bagId),
+      (each) => each.bagId === put.bagId || !knowsUpload(successor, each),
     ),
     ownUploads: withOwn(put.ownUploads, put, put.answeredAtMs),
     after: (put.after ?? []).filter((moved) => !isStored(all, moved)),
@@ -102,7 +102,7 @@ function withOwn(
   return bagId === undefined || atMs === undefined ? before : [...before, { bagId, atMs }]
 }
 
-/** True when an intent knows when this bag was uploaded. */
-function knowsUpload({ uploaded = [] }: Intent, bagId: BagId): boolean {
-  return uploaded.some((each) => each.bagId === bagId)
+/** True when an intent knows of this upload of a bag, or of a later one. */
+function knowsUpload({ uploaded = [] }: Intent, { bagId, atMs }: BagTime): boolean {
+  return uploaded.some((each) => each.bagId === bagId && each.atMs >= atMs)
 }

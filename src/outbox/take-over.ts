@@ -1,7 +1,7 @@
 import type { IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import { lostUploadsOf } from '../intents/lost-uploads.ts'
-import { hasLostUploads, isAnswered, supersededBy } from '../intents/rules.ts'
+import { hasLostUploads, isAnswered, orderOf, supersededBy } from '../intents/rules.ts'
 import { withLostFound } from '../intents/claims.ts'
 import { ofPut } from '../intents/transitions.ts'
 import type { CarryOut } from './carry-out.ts'
@@ -83,8 +83,11 @@ export class TakeOver {
     this.#deps.onHandedOver(put.id, successor)
   }
 
-  /** Those that it supersedes, each behind what that supersedes. */
+  /** Those that it supersedes, the oldest first, each behind what that supersedes. */
   #chainTo(id: IntentId): readonly PutIntent[] {
-    return this.superseded(id).flatMap((put) => [...this.#chainTo(put.id), put])
+    const inOrder = this.superseded(id).toSorted((one, other) =>
+      orderOf(one) < orderOf(other) ? -1 : 1,
+    )
+    return inOrder.flatMap((put) => [...this.#chainTo(put.id), put])
   }
 }

@@ -65,3 +65,32 @@ it('what a put takes the place of goes, also where its own bag was taken away by
   expect(await shop.uploader.drain(stop)).toEqual([])
   expect(await shop.service.contents()).toEqual({})
 })
+
+it('a bag goes as the last of its changes had it, whichever of them is named first', async () => {
+  const shop = await openWorkshop()
+  const bagId = await shop.given('doc', 'same')
+  const before = { bagId, atMs: Date.now() - 60_000 }
+  const older = await shop.put('doc~', 'same', { replaces: [bagId], uploaded: [before] })
+  const now = Date.now()
+  const answered = { sentAtMs: now, answeredAtMs: now, confirmedAtMs: now, isAtRisk: true } as const
+  const later = await shop.put('doc', 'same', { bagId, replaces: [bagId], ...answered })
+  await shop.put('doc~', 'newer', { supersedes: [later, older] })
+  expect(await shop.uploader.drain(stop)).toEqual([])
+  expect(await shop.service.contents()).toEqual({ 'doc~': 'newer' })
+})
+
+it.each(['older', 'later'])(
+  'a bag goes as the last of the changes that a put supersedes knew it, with the %s named first',
+  async (first) => {
+    const shop = await openWorkshop()
+    const bagId = await shop.given('doc', 'same')
+    const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+    const knowing = (atMs = 0) => ({ replaces: [bagId], uploaded: [{ bagId, atMs }] })
+    const older = await shop.put('doc~', 'older', knowing(Date.now() - 60_000))
+    const later = await shop.put('doc', 'later', knowing(record?.uploadedAtMs))
+    const supersedes = first === 'older' ? [older, later] : [later, older]
+    await shop.put('doc~', 'newest', { supersedes })
+    expect(await shop.uploader.drain(stop)).toEqual([])
+    expect(await shop.service.contents()).toEqual({ 'doc~': 'newest' })
+  },
+)
