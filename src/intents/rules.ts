@@ -269,7 +269,7 @@ export function isNeeded(
   return all.ofBag(bagId).some((intent) => {
     if (intent.kind !== 'put') return false
     if (isSuperseded(all, intent.id)) return isLeftToSuccessor(all, intent, bagId)
-    return sourceOf(intent) === bagId || (isUnconfirmed(intent) && intent.replaces.includes(bagId))
+    return isNeedOf(intent, bagId)
   })
 }
 
@@ -293,15 +293,19 @@ export function isOnlyChangeOf(
   )
 }
 
-/** The put that gets its content from a bag, if any. */
-export function readerOf(
+/** The puts for which a bag stays until they are confirmed: those that get their content from it, or take its place. */
+export function awaitedFor(
   all: Pick<Intents, 'ofBag' | 'successorOf'>,
   bagId: BagId,
-): PutIntent | undefined {
+): readonly PutIntent[] {
   return all
     .ofBag(bagId)
     .filter((intent) => intent.kind === 'put')
-    .find((put) => sourceOf(put) === bagId && !isSuperseded(all, put.id))
+    .filter((put) => isNeedOf(put, bagId) && !isSuperseded(all, put.id))
+}
+
+function isNeedOf(put: PutIntent, bagId: BagId): boolean {
+  return sourceOf(put) === bagId || (isUnconfirmed(put) && put.replaces.includes(bagId))
 }
 
 /** The bag that a put gets its content from, if any. */

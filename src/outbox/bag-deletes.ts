@@ -2,12 +2,12 @@ import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { BagTime, Intent, PutIntent } from '../intents/intent.ts'
 import {
+  awaitedFor,
   bagsToDelete,
   isAsBase,
   isNeeded,
   isTaken,
   isUnproven,
-  readerOf,
 } from '../intents/rules.ts'
 import { inheriting } from '../intents/claims.ts'
 import { ofPut, seenUploaded } from '../intents/transitions.ts'
@@ -81,7 +81,7 @@ export class BagDeletes {
   /** Deletes what no entry shows; false for a bag that came back, here or from another machine, and stays. */
   async #deleteBag(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
     if (this.#deps.isShown(bagId)) return false
-    await this.#leaveToReader(bagId, deleter)
+    await this.#leaveToOthers(bagId, deleter)
     if (isNeeded(this.#deps.outbox, bagId)) return false
     if (await this.#isStoredAnew(bagId, deleter, signal)) return false
     await this.#noteUploaded(bagId, signal)
@@ -174,16 +174,27 @@ export class BagDeletes {
     this.#endedAtMs.set(bagId, clock.now())
   }
 
-  /** A put that gets its content from a bag, and did not mean to take it away, deletes it once that content is stored. */
-  async #leaveToReader(bagId: BagId, { uploaded = [] }: Intent): Promise<void> {
+  /** A put for which a bag stays deletes it once its own content is stored, and knows then what `deleter` knows of it. */
+  async #leaveToOthers(bagId: BagId, deleter: Intent): Promise<void> {
     const { outbox } = this.#deps
-    const reader = readerOf(outbox, bagId)
-    if (reader === undefined || reader.replaces.includes(bagId)) return
-    const known = uploaded.filter((each) => each.bagId === bagId)
-    // Its own upload begins later than that of the bag ended.
-    const none = { puts: [], deleted: [], ownUploads: [], after: [] }
-    const legacy = { ...none, bags: [bagId], uploaded: known }
-    await outbox.update(reader.id, (latest) => inheriting(latest, legacy), this.#settings)
+    const known = this.#knownOf(bagId, deleter)
+    const isKnown = known.uploaded.length + known.ownUploads.length > 0
+    const legacy = { puts: [], deleted: [], after: [], bags: [bagId], ...known }
+    for (const put of awaitedFor(outbox, bagId)) {
+      if (put.id === deleter.id || (put.replaces.includes(bagId) && !isKnown)) continue
+      await outbox.update(put.id, (latest) => inheriting(latest, legacy), this.#settings)
+    }
+  }
+
+  /** The uploads of a bag that `deleter` is to take away; a delete that knows of none takes what is listed. */
+  #knownOf(bagId: BagId, deleter: Intent): Record<'uploaded' | 'ownUploads', readonly BagTime[]> {
+    const ofBag = (times: readonly BagTime[] = []): readonly BagTime[] =>
+      times.filter((each) => each.bagId === bagId)
+    const uploaded = ofBag(deleter.uploaded)
+    if (deleter.kind === 'put') return { uploaded, ownUploads: ofBag(deleter.ownUploads) }
+    const records = this.#deps.listing.current()?.index.recordsOf(bagId) ?? []
+    if (uploaded.length > 0 || records.length === 0) return { uploaded, ownUploads: [] }
+    return { uploaded: [{ bagId, atMs: latestUpload(records) }], ownUploads: [] }
   }
 
   /** True when the listing tells of a later upload than the one that `deleter` was made from: the same id, by another machine. */

@@ -4,6 +4,7 @@ import { IntentIndex } from '../../../src/intents/intent-index.ts'
 import type { Intent, IntentFailure } from '../../../src/intents/intent.ts'
 import { isNewTo, legacyOf, type KnownOfBags } from '../../../src/intents/legacy.ts'
 import {
+  awaitedFor,
   bagsToDelete,
   blockersOf,
   claimsOfBefore,
@@ -21,7 +22,6 @@ import {
   isTaken,
   isToSend,
   mayDelete,
-  readerOf,
   supersededBy,
   withoutCycle,
   withSuperseded,
@@ -375,9 +375,9 @@ it.each<[string, Intent, boolean]>([
 
 it('the reader of a bag is the last put that gets its content there', () => {
   const rename = put(1, 'b', { content: { from: 'bag', bagId: A } })
-  expect(readerOf(all(rename), A)).toBe(rename)
-  expect(readerOf(all(rename), B)).toBeUndefined()
-  expect(readerOf(all(rename, put(2, 'c', { supersedes: [i1] })), A)).toBeUndefined()
+  expect(awaitedFor(all(rename), A)).toEqual([rename])
+  expect(awaitedFor(all(rename), B)).toEqual([])
+  expect(awaitedFor(all(rename, put(2, 'c', { supersedes: [i1] })), A)).toEqual([])
 })
 
 describe('a rename is the only change of its bag', () => {

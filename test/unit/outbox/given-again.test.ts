@@ -3,6 +3,7 @@ import { deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
 import { withoutClaim } from '../../../src/intents/claims.ts'
 import { ofPut, seenUploaded } from '../../../src/intents/transitions.ts'
+import { BUSY } from '../../support/uploads.ts'
 import { openWorkshop } from './workshop.ts'
 
 const DURABILITY = { durable: false }
@@ -92,5 +93,24 @@ it.each(['older', 'later'])(
     await shop.put('doc~', 'newest', { supersedes })
     expect(await shop.uploader.drain(stop)).toEqual([])
     expect(await shop.service.contents()).toEqual({ 'doc~': 'newest' })
+  },
+)
+
+it.each(['knows of', 'takes what is listed of'])(
+  'a bag that is left to a put goes with it as the change that left it %s its upload',
+  async (how) => {
+    const shop = await openWorkshop()
+    const bagId = await shop.given('doc', 'same')
+    const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+    const heal = shop.service.proxy.add(BUSY)
+    const before = { bagId, atMs: Date.now() - 60_000 }
+    await shop.put('other', 'new', { replaces: [bagId], uploaded: [before] })
+    const uploaded = [{ bagId, atMs: record?.uploadedAtMs ?? 0 }]
+    await shop.delete('doc', [bagId], how === 'knows of' ? { uploaded } : {})
+    expect(await shop.uploader.drain(stop)).toHaveLength(1)
+    expect(shop.service.deletes()).toBe(0)
+    heal()
+    expect(await shop.uploader.drain(stop)).toEqual([])
+    expect(await shop.service.contents()).toEqual({ other: 'new' })
   },
 )
