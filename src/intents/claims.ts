@@ -96,18 +96,14 @@ function withFates(successor: Intent, legacy: Legacy): Pick<Intent, 'deleted' | 
   }
 }
 
-/** The last uploads of this machine that a put knows of, and those that it is told of now. */
+/** What a put knows of uploads of this machine, and what it is told now, which is known better. */
 function withOwnUploads(
   { ownUploads: before = [] }: PutIntent,
   { ownUploads: times }: Legacy,
 ): Pick<PutIntent, 'ownUploads'> {
-  const all = [...before, ...times]
-  const isLast = ({ bagId, atMs }: BagTime, at: number): boolean =>
-    all.every((other, place) => {
-      if (other.bagId !== bagId || place === at) return true
-      return other.atMs < atMs || (other.atMs === atMs && place > at)
-    })
-  return all.length === 0 ? {} : { ownUploads: all.filter(isLast) }
+  const isOther = ({ bagId }: BagTime): boolean => times.every((each) => each.bagId !== bagId)
+  const all = [...before.filter(isOther), ...times]
+  return all.length === 0 ? {} : { ownUploads: all }
 }
 
 /** Content that moved before it was stored has a bag now. */

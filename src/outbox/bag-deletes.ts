@@ -10,6 +10,7 @@ import {
   isUnproven,
 } from '../intents/rules.ts'
 import { inheriting } from '../intents/claims.ts'
+import { isNewTo } from '../intents/legacy.ts'
 import { ofPut, seenUploaded } from '../intents/transitions.ts'
 import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { DoomedBag } from '../trash/keeper.ts'
@@ -81,7 +82,7 @@ export class BagDeletes {
   /** Deletes what no entry shows; false for a bag that came back, here or from another machine, and stays. */
   async #deleteBag(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<boolean> {
     if (this.#deps.isShown(bagId)) return false
-    await this.#leaveToOthers(bagId, deleter)
+    await this.#leaveToOthers(bagId, deleter, signal)
     if (isNeeded(this.#deps.outbox, bagId)) return false
     if (await this.#isStoredAnew(bagId, deleter, signal)) return false
     await this.#noteUploaded(bagId, signal)
@@ -175,26 +176,29 @@ export class BagDeletes {
   }
 
   /** A put for which a bag stays deletes it once its own content is stored, and knows then what `deleter` knows of it. */
-  async #leaveToOthers(bagId: BagId, deleter: Intent): Promise<void> {
+  async #leaveToOthers(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<void> {
     const { outbox } = this.#deps
-    const known = this.#knownOf(bagId, deleter)
-    const isKnown = known.uploaded.length + known.ownUploads.length > 0
-    const legacy = { puts: [], deleted: [], after: [], bags: [bagId], ...known }
-    for (const put of awaitedFor(outbox, bagId)) {
-      if (put.id === deleter.id || (put.replaces.includes(bagId) && !isKnown)) continue
-      await outbox.update(put.id, (latest) => inheriting(latest, legacy), this.#settings)
+    const others = awaitedFor(outbox, bagId).filter(({ id }) => id !== deleter.id)
+    if (others.length === 0) return
+    const uploaded = await this.#uploadsMeantBy(bagId, deleter, signal)
+    // Its own upload begins later than that of the bag ended.
+    const none = { puts: [], deleted: [], ownUploads: [], after: [] }
+    const legacy = { ...none, bags: [bagId], uploaded }
+    for (const { id } of others.filter((put) => isNewTo(put, legacy))) {
+      await outbox.update(id, (latest) => inheriting(latest, legacy), this.#settings)
     }
   }
 
-  /** The uploads of a bag that `deleter` is to take away; a delete that knows of none takes what is listed. */
-  #knownOf(bagId: BagId, deleter: Intent): Record<'uploaded' | 'ownUploads', readonly BagTime[]> {
-    const ofBag = (times: readonly BagTime[] = []): readonly BagTime[] =>
-      times.filter((each) => each.bagId === bagId)
-    const uploaded = ofBag(deleter.uploaded)
-    if (deleter.kind === 'put') return { uploaded, ownUploads: ofBag(deleter.ownUploads) }
+  /** The uploads of a bag that `deleter` is to take away: what is listed now, unless another machine has stored it anew. */
+  async #uploadsMeantBy(
+    bagId: BagId,
+    deleter: Intent,
+    signal: AbortSignal,
+  ): Promise<readonly BagTime[]> {
+    const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
+    if (await this.#isListedAnew(bagId, deleter, signal)) return known
     const records = this.#deps.listing.current()?.index.recordsOf(bagId) ?? []
-    if (uploaded.length > 0 || records.length === 0) return { uploaded, ownUploads: [] }
-    return { uploaded: [{ bagId, atMs: latestUpload(records) }], ownUploads: [] }
+    return records.length === 0 ? known : [{ bagId, atMs: latestUpload(records) }]
   }
 
   /** True when the listing tells of a later upload than the one that `deleter` was made from: the same id, by another machine. */
