@@ -66,11 +66,20 @@ export function isNewTo(
   )
 }
 
-/** True for a bag that content of later has been given, which was stored again with the same id. */
+/**
+ * True for a bag that content of later has been given, which was stored again with the same id. A put may be told of a
+ * still later upload that it is to take away.
+ */
 function isOfLater(all: All, put: PutIntent, bagId: BagId, { receiving }: KnownOfBags): boolean {
   const having = putsOf(all).filter((other) => other.bagId === bagId)
   const expecting = receiving.filter((each) => each.bagId === bagId).map((each) => each.put)
-  return [...having, ...expecting].some((other) => orderOf(other) > orderOf(put))
+  const known = (put.uploaded ?? []).filter((each) => each.bagId === bagId)
+  const lastMs = Math.max(...known.map(({ atMs }) => atMs))
+  const isBefore = ({ uploadedAtMs }: PutIntent): boolean =>
+    uploadedAtMs !== undefined && uploadedAtMs <= lastMs
+  return [...having, ...expecting].some(
+    (other) => orderOf(other) > orderOf(put) && !isBefore(other),
+  )
 }
 
 /** Bags that a put has deleted and only its successor will hide: from a listing, or an older put. */

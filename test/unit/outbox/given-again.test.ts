@@ -114,3 +114,17 @@ it.each(['knows of', 'takes what is listed of'])(
     expect(await shop.service.contents()).toEqual({ other: 'new' })
   },
 )
+
+it('a bag that a put of before takes the place of goes where it knows of a later upload than others were given', async () => {
+  const shop = await openWorkshop()
+  const bagId = await shop.given('doc', 'same')
+  const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+  const atMs = record?.uploadedAtMs ?? 0
+  const older = await shop.put('doc~', 'older', { replaces: [bagId], uploaded: [{ bagId, atMs }] })
+  const stored = { bagId, phase: 'confirmed', confirmedAtMs: Date.now() } as const
+  await shop.put('doc', 'same', { ...stored, replacedAreDeleted: true, uploadedAtMs: atMs - 9_000 })
+  await shop.delete('doc', [bagId], { phase: 'confirmed', confirmedAtMs: Date.now() })
+  await shop.put('doc~', 'newest', { supersedes: [older] })
+  expect(await shop.uploader.drain(stop)).toEqual([])
+  expect(await shop.service.contents()).toEqual({ 'doc~': 'newest' })
+})
