@@ -196,8 +196,9 @@ export class BagDeletes {
     signal: AbortSignal,
   ): Promise<readonly BagTime[]> {
     const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
+    const { index } = await this.#deps.listing.refreshNow(signal)
     if (await this.#isListedAnew(bagId, deleter, signal)) return known
-    const records = this.#deps.listing.current()?.index.recordsOf(bagId) ?? []
+    const records = index.recordsOf(bagId)
     return records.length === 0 ? known : [{ bagId, atMs: latestUpload(records) }]
   }
 

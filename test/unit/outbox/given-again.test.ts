@@ -106,9 +106,13 @@ it.each(['knows of', 'takes what is listed of'])(
     const before = { bagId, atMs: Date.now() - 60_000 }
     await shop.put('other', 'new', { replaces: [bagId], uploaded: [before] })
     const uploaded = [{ bagId, atMs: record?.uploadedAtMs ?? 0 }]
+    // An own upload of a moment ago, which no listing has told of.
+    if (how !== 'knows of') await shop.service.upload('doc', 'same')
+    shop.service.forgetEvents()
     await shop.delete('doc', [bagId], how === 'knows of' ? { uploaded } : {})
     expect(await shop.uploader.drain(stop)).toHaveLength(1)
     expect(shop.service.deletes()).toBe(0)
+    await shop.listing.refreshNow()
     heal()
     expect(await shop.uploader.drain(stop)).toEqual([])
     expect(await shop.service.contents()).toEqual({ other: 'new' })
