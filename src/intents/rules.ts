@@ -266,11 +266,26 @@ export function isNeeded(
   all: Pick<Intents, 'get' | 'ofBag' | 'successorOf'>,
   bagId: BagId,
 ): boolean {
-  return all.ofBag(bagId).some((intent) => {
-    if (intent.kind !== 'put') return false
-    if (isSuperseded(all, intent.id)) return isLeftToSuccessor(all, intent, bagId)
-    return isNeedOf(intent, bagId)
+  return awaitedFor(all, bagId).length > 0
+}
+
+/** The puts that need a bag, see `isNeeded`; what stands for a superseded one in its place. */
+export function awaitedFor(
+  all: Pick<Intents, 'get' | 'ofBag' | 'successorOf'>,
+  bagId: BagId,
+): readonly PutIntent[] {
+  const puts = all.ofBag(bagId).flatMap((intent) => {
+    if (intent.kind !== 'put') return []
+    if (!isSuperseded(all, intent.id)) return isNeedOf(intent, bagId) ? [intent] : []
+    const latest = latestOf(all, intent.id)
+    const isLeft = latest?.kind === 'put' && isLeftToSuccessor(all, intent, bagId)
+    return isLeft ? [latest] : []
   })
+  return [...new Set(puts)]
+}
+
+function isNeedOf(put: PutIntent, bagId: BagId): boolean {
+  return sourceOf(put) === bagId || (isUnconfirmed(put) && put.replaces.includes(bagId))
 }
 
 /**
@@ -291,21 +306,6 @@ export function isOnlyChangeOf(
     isAlone(claims) &&
     isAlone(all.named(name))
   )
-}
-
-/** The puts for which a bag stays until they are confirmed: those that get their content from it, or take its place. */
-export function awaitedFor(
-  all: Pick<Intents, 'ofBag' | 'successorOf'>,
-  bagId: BagId,
-): readonly PutIntent[] {
-  return all
-    .ofBag(bagId)
-    .filter((intent) => intent.kind === 'put')
-    .filter((put) => isNeedOf(put, bagId) && !isSuperseded(all, put.id))
-}
-
-function isNeedOf(put: PutIntent, bagId: BagId): boolean {
-  return sourceOf(put) === bagId || (isUnconfirmed(put) && put.replaces.includes(bagId))
 }
 
 /** The bag that a put gets its content from, if any. */

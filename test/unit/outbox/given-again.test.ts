@@ -132,3 +132,27 @@ it('a bag that a put of before takes the place of goes where it knows of a later
   expect(await shop.uploader.drain(stop)).toEqual([])
   expect(await shop.service.contents()).toEqual({ 'doc~': 'newest' })
 })
+
+it('a bag that is left to what takes the place of a put that was given it goes with that', async () => {
+  const shop = await openWorkshop()
+  const bagId = await shop.given('doc', 'same')
+  const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+  const heal = shop.service.proxy.add(BUSY)
+  const now = Date.now()
+  const times = { sentAtMs: now, answeredAtMs: now, confirmedAtMs: now }
+  const older = await shop.put('doc', 'same', { bagId, ...times, isAtRisk: true })
+  await shop.put('doc~', 'newest', { supersedes: [older] })
+  const stored = {
+    bagId,
+    phase: 'confirmed',
+    confirmedAtMs: now,
+    replacedAreDeleted: true,
+  } as const
+  await shop.put('doc', 'same', { ...stored, uploadedAtMs: record?.uploadedAtMs ?? 0 })
+  await shop.delete('doc', [bagId])
+  expect(await shop.uploader.drain(stop)).toHaveLength(1)
+  await shop.listing.refreshNow()
+  heal()
+  expect(await shop.uploader.drain(stop)).toEqual([])
+  expect(await shop.service.contents()).toEqual({ 'doc~': 'newest' })
+})
