@@ -189,13 +189,18 @@ export class BagDeletes {
     }
   }
 
-  /** The uploads of a bag that `deleter` is to take away: what is listed now, unless another machine has stored it anew. */
+  /**
+   * The uploads of a bag that `deleter` is to take away: what is listed now, unless another machine has stored it anew.
+   * While a delete that knows of no upload waited for long, another machine may have done that.
+   */
   async #uploadsMeantBy(
     bagId: BagId,
     deleter: Intent,
     signal: AbortSignal,
   ): Promise<readonly BagTime[]> {
     const known = deleter.uploaded?.filter((each) => each.bagId === bagId) ?? []
+    const isLate = this.#deps.clock.now() - deleter.createdAtMs >= LATE_MS
+    if (known.length === 0 && deleter.kind === 'delete' && isLate) return known
     const { index } = await this.#deps.listing.refreshNow(signal)
     if (await this.#isListedAnew(bagId, deleter, signal)) return known
     const records = index.recordsOf(bagId)

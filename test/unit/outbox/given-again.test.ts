@@ -156,3 +156,19 @@ it('a bag that is left to what takes the place of a put that was given it goes w
   expect(await shop.uploader.drain(stop)).toEqual([])
   expect(await shop.service.contents()).toEqual({ 'doc~': 'newest' })
 })
+
+it('a bag that is left to a put stays where another machine stored it while the delete waited', async () => {
+  const shop = await openWorkshop()
+  const bagId = await shop.given('doc', 'same')
+  const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+  const heal = shop.service.proxy.add(BUSY)
+  const uploaded = [{ bagId, atMs: record?.uploadedAtMs ?? 0 }]
+  await shop.put('other', 'new', { replaces: [bagId], uploaded })
+  await shop.service.upload('doc', 'same')
+  await shop.delete('doc', [bagId], { createdAtMs: Date.now() - 60_000 })
+  expect(await shop.uploader.drain(stop)).toHaveLength(1)
+  await shop.listing.refreshNow()
+  heal()
+  expect(await shop.uploader.drain(stop)).toEqual([])
+  expect(await shop.service.contents()).toEqual({ doc: 'same', other: 'new' })
+})
