@@ -1,13 +1,18 @@
 import { expect, it } from 'vitest'
 import { deferred } from '../../../src/domain/deferred.ts'
-import { toBagId } from '../../../src/domain/ids.ts'
+import { toBagId, type BagId } from '../../../src/domain/ids.ts'
 import { withoutClaim } from '../../../src/intents/claims.ts'
 import { ofPut, seenUploaded } from '../../../src/intents/transitions.ts'
 import { BUSY } from '../../support/uploads.ts'
-import { openWorkshop } from './workshop.ts'
+import { openWorkshop, type Workshop } from './workshop.ts'
 
 const DURABILITY = { durable: false }
 const stop = new AbortController().signal
+
+/** When the listing says that a bag was uploaded. */
+function listedAtMs(shop: Workshop, bagId: BagId): number {
+  return shop.listing.current()?.index.recordsOf(bagId)[0]?.uploadedAtMs ?? 0
+}
 
 it('a bag that later content was given stays when an older put of it is handed over', async () => {
   const shop = await openWorkshop()
@@ -85,10 +90,10 @@ it.each(['older', 'later'])(
   async (first) => {
     const shop = await openWorkshop()
     const bagId = await shop.given('doc', 'same')
-    const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
-    const knowing = (atMs = 0) => ({ replaces: [bagId], uploaded: [{ bagId, atMs }] })
+    const atMs = listedAtMs(shop, bagId)
+    const knowing = (atMs: number) => ({ replaces: [bagId], uploaded: [{ bagId, atMs }] })
     const older = await shop.put('doc~', 'older', knowing(Date.now() - 60_000))
-    const later = await shop.put('doc', 'later', knowing(record?.uploadedAtMs))
+    const later = await shop.put('doc', 'later', knowing(atMs))
     const supersedes = first === 'older' ? [older, later] : [later, older]
     await shop.put('doc~', 'newest', { supersedes })
     expect(await shop.uploader.drain(stop)).toEqual([])
@@ -101,11 +106,11 @@ it.each(['knows of', 'takes what is listed of'])(
   async (how) => {
     const shop = await openWorkshop()
     const bagId = await shop.given('doc', 'same')
-    const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+    const atMs = listedAtMs(shop, bagId)
     const heal = shop.service.proxy.add(BUSY)
     const before = { bagId, atMs: Date.now() - 60_000 }
     await shop.put('other', 'new', { replaces: [bagId], uploaded: [before] })
-    const uploaded = [{ bagId, atMs: record?.uploadedAtMs ?? 0 }]
+    const uploaded = [{ bagId, atMs }]
     // An own upload of a moment ago, which no listing has told of.
     if (how !== 'knows of') await shop.service.upload('doc', 'same')
     shop.service.forgetEvents()
@@ -122,8 +127,7 @@ it.each(['knows of', 'takes what is listed of'])(
 it('a bag that a put of before takes the place of goes where it knows of a later upload than others were given', async () => {
   const shop = await openWorkshop()
   const bagId = await shop.given('doc', 'same')
-  const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
-  const atMs = record?.uploadedAtMs ?? 0
+  const atMs = listedAtMs(shop, bagId)
   const older = await shop.put('doc~', 'older', { replaces: [bagId], uploaded: [{ bagId, atMs }] })
   const stored = { bagId, phase: 'confirmed', confirmedAtMs: Date.now() } as const
   await shop.put('doc', 'same', { ...stored, replacedAreDeleted: true, uploadedAtMs: atMs - 9_000 })
@@ -136,7 +140,7 @@ it('a bag that a put of before takes the place of goes where it knows of a later
 it('a bag that is left to what takes the place of a put that was given it goes with that', async () => {
   const shop = await openWorkshop()
   const bagId = await shop.given('doc', 'same')
-  const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+  const atMs = listedAtMs(shop, bagId)
   const heal = shop.service.proxy.add(BUSY)
   const now = Date.now()
   const times = { sentAtMs: now, answeredAtMs: now, confirmedAtMs: now }
@@ -148,7 +152,7 @@ it('a bag that is left to what takes the place of a put that was given it goes w
     confirmedAtMs: now,
     replacedAreDeleted: true,
   } as const
-  await shop.put('doc', 'same', { ...stored, uploadedAtMs: record?.uploadedAtMs ?? 0 })
+  await shop.put('doc', 'same', { ...stored, uploadedAtMs: atMs })
   await shop.delete('doc', [bagId])
   expect(await shop.uploader.drain(stop)).toHaveLength(1)
   await shop.listing.refreshNow()
@@ -160,9 +164,9 @@ it('a bag that is left to what takes the place of a put that was given it goes w
 it('a bag that is left to a put stays where another machine stored it while the delete waited', async () => {
   const shop = await openWorkshop()
   const bagId = await shop.given('doc', 'same')
-  const [record] = shop.listing.current()?.index.recordsOf(bagId) ?? []
+  const atMs = listedAtMs(shop, bagId)
   const heal = shop.service.proxy.add(BUSY)
-  const uploaded = [{ bagId, atMs: record?.uploadedAtMs ?? 0 }]
+  const uploaded = [{ bagId, atMs }]
   await shop.put('other', 'new', { replaces: [bagId], uploaded })
   await shop.service.upload('doc', 'same')
   await shop.delete('doc', [bagId], { createdAtMs: Date.now() - 60_000 })
