@@ -10,6 +10,7 @@ import type { ChangeLog } from './change-log.ts'
 import type { FolderRoom } from './folder-room.ts'
 import type { Folder } from './folder.ts'
 import {
+  Children,
   closedContent,
   isWithin,
   itemsOf,
@@ -40,7 +41,7 @@ interface FolderNamesDeps {
 }
 
 /** What is done to the children of a directory. */
-type Change<Result> = (children: Map<string, Item>, nowMs: number) => Promise<Result>
+type Change<Result> = (children: Children, nowMs: number) => Promise<Result>
 
 /** Changes of the tree of a folder: each is in the journal when it resolves. */
 export class FolderNames {
@@ -68,7 +69,12 @@ export class FolderNames {
     await this.#change(parent, async (children, now) => {
       this.#refuseExisting(children.get(name), name)
       const base = { id: this.#deps.folder.nextNode(), parent, name, ...made, mtimeMs: now }
-      const item: Item = { ...base, type: 'directory', children: new Map(), archived: undefined }
+      const item: Item = {
+        ...base,
+        type: 'directory',
+        children: new Children(),
+        archived: undefined,
+      }
       // Written down first: what the disk has no room for must not show.
       const path = this.#pathIn(parent, name)
       this.#deps.changes.append({ op: 'directory', path, atMs: now, ...made })
@@ -315,7 +321,7 @@ export class FolderNames {
     return result
   }
 
-  async #remove(children: Map<string, Item>, item: Item, now: number): Promise<void> {
+  async #remove(children: Children, item: Item, now: number): Promise<void> {
     if (!isSpecial(item)) {
       const content = localContentOf(item)
       await this.#deps.changes.beforeRemoval(
@@ -326,7 +332,7 @@ export class FolderNames {
     this.#forget(children, item)
   }
 
-  #forget(children: Map<string, Item>, item: Item): void {
+  #forget(children: Children, item: Item): void {
     children.delete(item.name)
     item.parent = undefined
     if (item.type === 'file') this.#deps.files.discard(item)
@@ -335,7 +341,7 @@ export class FolderNames {
   }
 
   /** The name keeps what it has until the file that gets it is closed. */
-  #replace(children: Map<string, Item>, target: Item, item: Item): void {
+  #replace(children: Children, target: Item, item: Item): void {
     const { contents, folder } = this.#deps
     const isHandedOn =
       item.type === 'file' && target.type === 'file' && contents.handOn(target, item)
@@ -361,7 +367,7 @@ export class FolderNames {
     if (children.size > 0) throw new DriveError('not-empty', 'The directory is not empty.')
   }
 
-  #existing(children: Map<string, Item>, name: string): Item {
+  #existing(children: Children, name: string): Item {
     const item = children.get(name)
     if (item === undefined) throw noSuchFile()
     return item

@@ -13,7 +13,7 @@ import type { Accesses } from '../tree/accesses.ts'
 import type { FileNode } from '../tree/nodes.ts'
 import type { LocalPart, LocalPartsStore } from '../../state/local-parts-store.ts'
 import { AccessTimes } from './access-times.ts'
-import { isSpecial, itemsOf, pathOfItem, type DirectoryItem, type Item } from './items.ts'
+import { Children, isSpecial, itemsOf, pathOfItem, type DirectoryItem, type Item } from './items.ts'
 
 export interface FolderDeps {
   readonly cache: BagCache
@@ -104,7 +104,7 @@ export class Folder {
     this.forgetTree()
     this.#base = bagId === undefined ? undefined : await this.openZip(bagId)
     this.top.archived = this.#base?.archive.root
-    if (this.#base === undefined) this.top.children = new Map()
+    if (this.#base === undefined) this.top.children = new Children()
   }
 
   /** What is here of the base is to be found by the next process: the base may be deleted by then. */
@@ -158,7 +158,7 @@ export class Folder {
   }
 
   /** What is in a directory; made from the zip at the first look. Rejects `stale`, see `refuseClosed`. */
-  async children(directory: DirectoryItem): Promise<Map<string, Item>> {
+  async children(directory: DirectoryItem): Promise<Children> {
     if (directory.children !== undefined) return directory.children
     const { archived } = directory
     const archive = this.#base?.archive
@@ -175,8 +175,8 @@ export class Folder {
     parent: DirectoryItem,
     archived: DirectoryNode | undefined,
     archive: Archive | undefined,
-  ): Map<string, Item> {
-    const children = new Map<string, Item>()
+  ): Children {
+    const children = new Children()
     if (archived === undefined || archive === undefined) return children
     for (const node of archived.children.values()) {
       children.set(node.name, this.#itemOf(parent, node, archive))
@@ -240,7 +240,7 @@ export class Folder {
   }
 
   /** Adds an item that was made here. */
-  add(directory: DirectoryItem, children: Map<string, Item>, item: Item): void {
+  add(directory: DirectoryItem, children: Children, item: Item): void {
     if (isSpecial(item) || item.extended !== undefined) this.noteLocalPart(item)
     item.parent = directory
     children.set(item.name, item)

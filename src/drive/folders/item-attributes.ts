@@ -1,4 +1,5 @@
 import { withAllTimes } from '../../domain/attributes.ts'
+import type { DirectoryNode } from '../../zip/tree.ts'
 import type { Attributes } from '../tree/attributes.ts'
 import { isSpecial, withReadTime, type DirectoryItem, type FileItem, type Item } from './items.ts'
 import type { OpenFolder } from './open-folder.ts'
@@ -15,10 +16,15 @@ export function attributesOf(open: OpenFolder, item: Item): Attributes {
 
 /** As file systems count them. */
 export function linksOf(directory: DirectoryItem): number {
-  const children = directory.children ?? directory.archived?.children
-  let links = 2
-  for (const { type } of children?.values() ?? []) if (type === 'directory') links += 1
-  return links
+  return 2 + (directory.children?.directories ?? directoriesIn(directory.archived))
+}
+
+function directoriesIn(archived: DirectoryNode | undefined): number {
+  let directories = 0
+  for (const { type } of archived?.children.values() ?? []) {
+    if (type === 'directory') directories += 1
+  }
+  return directories
 }
 
 function sizeOf(open: OpenFolder, item: Item): number {

@@ -33,7 +33,7 @@ export interface LinkItem extends ItemBase {
 export interface DirectoryItem extends ItemBase {
   readonly type: 'directory'
   /** Undefined until the first look: then made from `archived`. */
-  children: Map<string, Item> | undefined
+  children: Children | undefined
   /** Where the children are in the zip; undefined for a directory that was made here. */
   archived: DirectoryNode | undefined
 }
@@ -45,6 +45,34 @@ export interface SpecialItem extends ItemBase {
 }
 
 export type Item = FileItem | LinkItem | DirectoryItem | SpecialItem
+
+/** What is in a directory, by name. It counts the directories in it, so that a stat need not. */
+export class Children extends Map<string, Item> {
+  #directories = 0
+
+  get directories(): number {
+    return this.#directories
+  }
+
+  override set(name: string, item: Item): this {
+    this.#directories += directoriesIn(item) - directoriesIn(this.get(name))
+    return super.set(name, item)
+  }
+
+  override delete(name: string): boolean {
+    this.#directories -= directoriesIn(this.get(name))
+    return super.delete(name)
+  }
+
+  override clear(): void {
+    this.#directories = 0
+    super.clear()
+  }
+}
+
+function directoriesIn(item: Item | undefined): 0 | 1 {
+  return item?.type === 'directory' ? 1 : 0
+}
 
 export function isSpecial(item: Item): item is SpecialItem {
   return item.type !== 'file' && item.type !== 'symlink' && item.type !== 'directory'

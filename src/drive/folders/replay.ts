@@ -10,14 +10,14 @@ import {
 import type { Logger } from '../../domain/logger.ts'
 import type { Folder } from './folder.ts'
 import type { LocalContent } from './item-content.ts'
-import { touch, type DirectoryItem, type Item } from './items.ts'
+import { Children, touch, type DirectoryItem, type Item } from './items.ts'
 import type { Operation, JournalItem } from './journal.ts'
 import type { LocalContents } from './local-contents.ts'
 
 /** Where a path ends. */
 interface PathEnd {
   readonly parent: DirectoryItem
-  readonly children: Map<string, Item>
+  readonly children: Children
   readonly name: string
 }
 
@@ -99,13 +99,13 @@ export class Replay {
     return { id: this.#folder.nextNode(), parent: undefined, name, ...keptOf(kept) }
   }
 
-  #add(parent: DirectoryItem, children: Map<string, Item>, item: Item): void {
+  #add(parent: DirectoryItem, children: Children, item: Item): void {
     this.#folder.add(parent, children, item)
   }
 
   async #file(
     parent: DirectoryItem,
-    children: Map<string, Item>,
+    children: Children,
     name: string,
     operation: Extract<Operation, { op: 'file' }>,
   ): Promise<boolean> {
@@ -153,19 +153,15 @@ export class Replay {
     const { type } = described
     const base = this.#base(name, described)
     if (type === 'symlink') return { type, target: described.target, ...base }
-    if (type === 'directory') return { type, children: new Map(), archived: undefined, ...base }
+    if (type === 'directory')
+      return { type, children: new Children(), archived: undefined, ...base }
     const content = await this.#stagedContent(described.file)
     if (content === undefined) return undefined
     content.hasSum = described.sha256 !== undefined
     return { type, content, handles: 0, ...base }
   }
 
-  async #rename(
-    children: Map<string, Item>,
-    name: string,
-    to: string,
-    atMs: number,
-  ): Promise<boolean> {
+  async #rename(children: Children, name: string, to: string, atMs: number): Promise<boolean> {
     const item = children.get(name)
     if (item === undefined) return false
     const target = await this.#placeOf(to, atMs)
@@ -194,7 +190,7 @@ export class Replay {
 
   #missing(
     parent: DirectoryItem,
-    children: Map<string, Item>,
+    children: Children,
     name: string,
     atMs: number | undefined,
   ): DirectoryItem | undefined {
@@ -206,14 +202,10 @@ export class Replay {
     )
   }
 
-  #addDirectory(
-    parent: DirectoryItem,
-    children: Map<string, Item>,
-    base: ItemStart,
-  ): DirectoryItem {
+  #addDirectory(parent: DirectoryItem, children: Children, base: ItemStart): DirectoryItem {
     const item: DirectoryItem = {
       type: 'directory',
-      children: new Map(),
+      children: new Children(),
       archived: undefined,
       ...base,
     }

@@ -155,6 +155,23 @@ describe('a directory in a folder', () => {
     await machine.drive.removeDirectory(await machine.node('folder/directory'), 'inner')
     expect(await count('folder/directory')).toBe(2)
   })
+
+  it('counts them after each way in which a name can change its place', async () => {
+    const machine = await (await AccountInProcess.start()).open()
+    await fill(machine)
+    const top = await machine.node('folder')
+    const inner = await machine.node('folder/directory')
+    const count = async (path: string) => (await attributes(machine, path)).links
+    await machine.drive.makeDirectory(inner, 'one', 0o755)
+    await machine.drive.makeDirectory(top, 'two', 0o755)
+    await machine.drive.rename(inner, 'one', top, 'two')
+    expect([await count('folder'), await count('folder/directory')]).toEqual([4, 2])
+    await machine.drive.exchange(top, 'two', top, 'file')
+    expect(await count('folder')).toBe(4)
+    await machine.drive.makeSymlink(inner, 'link', 'nowhere')
+    await machine.drive.exchange(top, 'file', inner, 'link')
+    expect([await count('folder'), await count('folder/directory')]).toEqual([3, 3])
+  })
 })
 
 describe('a file', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { silentLogger } from '../../../../src/domain/logger.ts'
 import type { NodeId } from '../../../../src/domain/ids.ts'
 import { AccessTimes } from '../../../../src/drive/folders/access-times.ts'
-import type { DirectoryItem, Item } from '../../../../src/drive/folders/items.ts'
+import { Children, type DirectoryItem, type Item } from '../../../../src/drive/folders/items.ts'
 import { Accesses } from '../../../../src/drive/tree/accesses.ts'
 import { openAccessTimes } from '../../../../src/state/access-times-store.ts'
 import { ManualClock } from '../../namespace/manual-clock.ts'
@@ -14,7 +14,7 @@ const state = useTempDir()
 function folderOf(count: number): DirectoryItem {
   const base = { id: 1 as NodeId, name: '', mode: 0o755, mtimeMs: 1000 }
   const empty = { type: 'directory', archived: undefined } as const
-  const top: DirectoryItem = { ...base, ...empty, parent: undefined, children: new Map() }
+  const top: DirectoryItem = { ...base, ...empty, parent: undefined, children: new Children() }
   for (let each = 0; each < count; each += 1) {
     const name = String(each)
     top.children?.set(name, { ...base, ...empty, parent: top, name, children: undefined })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { NodeId } from '../../../../src/domain/ids.ts'
-import { itemsOf } from '../../../../src/drive/folders/items.ts'
-import type { DirectoryItem, Item } from '../../../../src/drive/folders/items.ts'
+import { Children, itemsOf } from '../../../../src/drive/folders/items.ts'
+import type { DirectoryItem } from '../../../../src/drive/folders/items.ts'
 import { takeSnapshot } from '../../../../src/drive/folders/packing.ts'
 import type { Archive } from '../../../../src/zip/archive.ts'
 import type { ArchiveNode, DirectoryNode } from '../../../../src/zip/tree.ts'
@@ -35,7 +35,7 @@ describe('a directory with 200,000 entries', () => {
   })
 
   it('is walked when somebody did', () => {
-    const children = new Map<string, Item>()
+    const children = new Children()
     const directory = top({ children })
     for (let number = 0; number < MANY; number += 1) {
       const name = String(number)
