@@ -1,11 +1,10 @@
 import PQueue from 'p-queue'
 import type { Clock } from '../domain/clock.ts'
-import { DriveError, isDriveError } from '../domain/errors.ts'
+import { DriveError } from '../domain/errors.ts'
 import { encodeName } from '../domain/names.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
 import { clashKeyOf } from '../namespace/name-clashes.ts'
-import type { Listing } from '../namespace/listing.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import {
   isHeldFile,
@@ -23,12 +22,8 @@ interface SyncDeps {
   readonly folderUploads: FolderUploads
   readonly outbox: Outbox
   readonly uploader: Uploader
-  readonly listing: Pick<Listing, 'refreshNow'>
   readonly clock: Clock
 }
-
-/** The service is looked for this often, in ms, while no call may ask it. */
-const LOOK_AGAIN_MS = 100
 
 /** Changes that are tried at the same time. */
 const AT_ONCE = 8
@@ -47,7 +42,7 @@ export async function syncNow(deps: SyncDeps, name?: string): Promise<void> {
   for (const intent of outbox.intents()) {
     if (isNamed(intent, name) && (isToSend(intent) || isHeldFile(intent))) ids.add(intent.id)
   }
-  if (ids.size > 0) await untilAsked(deps)
+  if (ids.size > 0) await uploader.askAnew()
   const failures = new Map<IntentId, unknown>()
   await forEach(ids, failures, async (id) => {
     await attemptWhole(deps, id)
@@ -90,19 +85,6 @@ async function forEach(
     }
   })
   await queue.addAll(attempts)
-}
-
-/** Calls do not ask a service that did not answer a moment ago; it may be back since. */
-async function untilAsked({ listing, clock }: SyncDeps): Promise<void> {
-  for (;;) {
-    try {
-      await listing.refreshNow()
-      return
-    } catch (error) {
-      if (!isDriveError(error) || error.facts.notAsked !== true) return
-      await clock.sleep(LOOK_AGAIN_MS)
-    }
-  }
 }
 
 /** A try that was under way already may have failed before the service came back: another follows it. */

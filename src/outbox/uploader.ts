@@ -129,6 +129,16 @@ export class Uploader {
     this.kick()
   }
 
+  /**
+   * Asks the service whether it is there, also where it did not answer a moment ago: until it answers, other calls may
+   * fail without having asked. Resolves whatever comes of it.
+   */
+  async askAnew(signal: AbortSignal = this.#closing.signal): Promise<void> {
+    await this.#deps.service.getAccount({ signal, isInPause: true }).catch((error: unknown) => {
+      this.#deps.log.debug({ error: String(error) }, 'The service is not back yet.')
+    })
+  }
+
   /** See `Attempts.finished`. */
   finished(id: IntentId): Promise<void> {
     return this.#attempts.finished(id)
@@ -204,6 +214,8 @@ export class Uploader {
    * more: with what still waits, each with its failure.
    */
   async drain(signal: AbortSignal): Promise<readonly Intent[]> {
+    // A change that fails because nothing was asked has not been tried.
+    if (this.#deps.outbox.intents().some(failedForWantOfService)) await this.askAnew(signal)
     this.#tryTimes.clear()
     try {
       return await this.#drain.run(signal)

@@ -26,7 +26,8 @@ const DEFAULTS: BreakerSettings = { firstPauseMs: 1_000, longestPauseMs: 10_000 
  * A service that is dead or silent costs its callers one deadline, and not one each. After a call
  * without any answer, others fail at once as that one did (`unavailable`, `timed-out`). After a
  * pause a single call is let through; when it gets an answer, so are all. Any answer counts, also a
- * refusal.
+ * refusal. One that goes on for longer than the longest pause, as a long upload does, does not keep
+ * the next from being let through.
  */
 export function withBreaker(
   service: StorageService,
@@ -51,6 +52,11 @@ export function withBreaker(
   }
 }
 
+interface Admission {
+  /** True for a call that was let through to find out whether the service is back. */
+  isTrial: boolean
+}
+
 class Breaker {
   readonly #deps: BreakerDeps
   readonly #settings: BreakerSettings
@@ -59,7 +65,10 @@ class Breaker {
   /** Calls without an answer in a row. */
   #failures = 0
   #closedUntilMs = 0
-  #isTrying = false
+  /** The trial that was let through last, while it goes on. */
+  #trial: Admission | undefined
+  /** So long it keeps others out. */
+  #triedUntilMs = 0
   /** True when the token was refused for a call that a good token may always make. */
   #isRefused = false
 
@@ -89,7 +98,7 @@ class Breaker {
     options: Options | undefined,
     task: (options: Options & CallOptions) => Promise<Result>,
   ): Promise<Result> {
-    const admission = { isTrial: false }
+    const admission: Admission = { isTrial: options?.isInPause === true }
     const onBegin = (): void => {
       this.#admit(admission)
       options?.onBegin?.()
@@ -104,30 +113,34 @@ class Breaker {
       else if (isDriveError(error) && error.facts.status !== undefined) this.#answered()
       throw error
     } finally {
-      if (admission.isTrial) this.#isTrying = false
+      if (this.#trial === admission) this.#trial = undefined
     }
   }
 
-  #admit(admission: { isTrial: boolean }): void {
+  #admit(admission: Admission): void {
     if (this.#failures === 0 || admission.isTrial) return
-    this.#admitTrial()
+    this.#refuseForNow()
     admission.isTrial = true
+    this.#trial = admission
+    this.#triedUntilMs = this.#deps.clock.now() + this.#settings.longestPauseMs
   }
 
-  #admitTrial(): void {
-    if (!this.#isPausing && !this.#isTrying) {
-      this.#isTrying = true
-      return
-    }
+  #refuseForNow(): void {
+    const isTrying = this.#trial !== undefined && this.#isBefore(this.#triedUntilMs)
+    if (!isTrying && !this.#isPausing) return
     throw new DriveError(this.#found, 'The service does not answer.', {
       notAsked: true,
       hint: 'It is tried again within seconds. What is cached can be read meanwhile.',
     })
   }
 
-  /** A clock that was set back must not make this last for ever. */
   get #isPausing(): boolean {
-    const leftMs = this.#closedUntilMs - this.#deps.clock.now()
+    return this.#isBefore(this.#closedUntilMs)
+  }
+
+  /** A clock that was set back must not make this last for ever. */
+  #isBefore(endMs: number): boolean {
+    const leftMs = endMs - this.#deps.clock.now()
     return leftMs > 0 && leftMs <= this.#settings.longestPauseMs
   }
 

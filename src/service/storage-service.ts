@@ -7,6 +7,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal
   /** Called when the call has waited its turn and is going to be sent; what it throws ends the call. */
   readonly onBegin?: () => void
+  /** True for a call that is made also while others fail at once, see `withBreaker`. */
+  readonly isInPause?: boolean
 }
 
 /** Content on the local disk that is to be uploaded. `length` is the file's length in bytes. */

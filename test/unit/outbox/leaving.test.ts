@@ -22,3 +22,16 @@ it('leaving ends also when a change waits for a delete, and that for an upload w
   const left = await shop.uploader.drain(new AbortController().signal)
   expect(left.map(({ id }) => id)).toEqual([place, moved, anew])
 })
+
+it('leaving asks a service anew that did not answer a moment ago', async () => {
+  const HOUR_MS = 3_600_000
+  const shop = await openWorkshop({ retryBaseMs: HOUR_MS, retryMaxMs: HOUR_MS, pauseMs: HOUR_MS })
+  shop.service.proxy.add({ fault: { silence: true } })
+  const id = await shop.put('a', 'content')
+  await expect(shop.uploader.attempt(id)).rejects.toMatchObject({ code: 'timed-out' })
+  const noTime = { facts: { notAsked: true } }
+  await expect(shop.uploader.attempt(id)).rejects.toMatchObject(noTime)
+  shop.service.proxy.clear()
+  expect(await shop.uploader.drain(new AbortController().signal)).toEqual([])
+  expect(await shop.service.contents()).toEqual({ a: 'content' })
+})

@@ -16,7 +16,10 @@ import { Outbox } from '../../../src/outbox/outbox.ts'
 import type { FolderPort, TrashPort, UploaderSettings } from '../../../src/outbox/ports.ts'
 import type { StepListener } from '../../../src/outbox/steps.ts'
 import { Uploader } from '../../../src/outbox/uploader.ts'
+import { withBreaker } from '../../../src/service/breaker.ts'
 import { createHttpService } from '../../../src/service/http-service.ts'
+import { deadlinesOf } from '../../../src/service/settings.ts'
+import type { StorageService } from '../../../src/service/storage-service.ts'
 import { FactsStore } from '../../../src/state/facts-store.ts'
 import { ListingStore } from '../../../src/state/listing-store.ts'
 import { TestService } from '../../support/mounted-drive.ts'
@@ -60,6 +63,8 @@ export interface WorkshopOptions extends Partial<UploaderSettings> {
   readonly capacityBytes?: number
   readonly onStep?: StepListener
   readonly folders?: FolderPort
+  /** With it, a service that is silent is not asked again for so long. */
+  readonly pauseMs?: number
   /** Of the uploader; all else goes by the time of day. */
   readonly clock?: Clock
 }
@@ -79,20 +84,25 @@ export async function openWorkshop(options: WorkshopOptions = {}): Promise<Works
   return open(join(dir, 'state'), service, rest)
 }
 
+/** A silent service is given up soon where a pause follows. */
+function connect({ proxy, token }: TestService, pauseMs: number | undefined): StorageService {
+  const base = { clock: systemClock, log: silentLogger }
+  const place = { baseUrl: proxy.url, token, retries: 0 }
+  if (pauseMs === undefined) return createHttpService(base, place)
+  const impatient = createHttpService(base, { ...place, ...deadlinesOf(200) })
+  return withBreaker(impatient, base, { firstPauseMs: pauseMs, longestPauseMs: pauseMs })
+}
+
 async function open(
   dir: string,
   service: TestService,
   options: Omit<WorkshopOptions, 'capacityBytes'>,
 ): Promise<Workshop> {
-  const { onStep, folders = NO_FOLDERS, clock = systemClock, ...settings } = options
+  const { onStep, folders = NO_FOLDERS, clock = systemClock, pauseMs, ...settings } = options
   const { durable = SETTINGS.durable } = settings
   const base = { clock: systemClock, log: silentLogger }
   const steps = onStep === undefined ? {} : { onStep }
-  const http = createHttpService(base, {
-    baseUrl: service.proxy.url,
-    token: service.token,
-    retries: 0,
-  })
+  const http = connect(service, pauseMs)
   const facts = await FactsStore.open(base, { dir })
   const outbox = await Outbox.open({ ...base, ...steps }, { dir: join(dir, 'outbox') })
   const store = new ListingStore(dir)

@@ -92,6 +92,41 @@ describe('a breaker', () => {
     }
   })
 
+  it('lets another through when one goes on for longer than the longest pause', async () => {
+    let answer = silence
+    const { service, calls, pass } = scripted(() => answer())
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
+    pass(100)
+    answer = () => new Promise(() => undefined)
+    const hung = service.getAccount()
+    const first = (asked: Promise<unknown>) => Promise.race([asked, Promise.resolve('it goes on')])
+    expect(await first(hung)).toBe('it goes on')
+    pass(399)
+    await expect(service.getAccount()).rejects.toMatchObject({ facts: { notAsked: true } })
+    pass(1)
+    await expect(Promise.race([service.getAccount(), Promise.resolve('asked')])).resolves.toBe(
+      'asked',
+    )
+    await expect(service.getAccount()).rejects.toMatchObject({ facts: { notAsked: true } })
+    expect(calls()).toBe(3)
+  })
+
+  it('lets a call through in the pause that asks for it, and its answer ends the pause', async () => {
+    let answer: () => Promise<void> = silence
+    const { service, calls } = scripted(() => answer())
+    await expect(service.getAccount()).rejects.toMatchObject({ code: 'timed-out' })
+    for (const expected of [2, 3]) {
+      const asked = service.getAccount({ isInPause: true })
+      await expect(asked).rejects.not.toMatchObject({ facts: { notAsked: true } })
+      await expect(service.getAccount()).rejects.toMatchObject({ facts: { notAsked: true } })
+      expect(calls()).toBe(expected)
+    }
+    answer = () => Promise.resolve()
+    await service.getAccount({ isInPause: true })
+    await service.getAccount()
+    expect(calls()).toBe(5)
+  })
+
   it('is open again after the first answer, also when that is a refusal', async () => {
     let answer: () => Promise<void> = silence
     const { service, calls, pass } = scripted(() => answer())
