@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import type { LogLevel } from '../config/options.ts'
+import { DriveError } from '../domain/errors.ts'
 import { localStamp } from '../domain/local-stamp.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { Output } from './output.ts'
@@ -89,6 +90,23 @@ function toHumanLine(json: string, { isFile = false }: LogSettings): string {
 }
 
 function toText(value: unknown): string {
-  if (typeof value === 'object' && value !== null && 'stack' in value) return String(value.stack)
+  if (isLoggedError(value)) {
+    // Of what the drive has not foreseen, the place in the code matters.
+    if (value.type !== DriveError.name) return String(value.stack)
+    return JSON.stringify(String(value.message).replaceAll('.: ', ': '))
+  }
   return typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value)
+}
+
+/** What pino makes of an error: the message has those of its causes. */
+function isLoggedError(
+  value: unknown,
+): value is { readonly type: unknown; readonly message: unknown; readonly stack: unknown } {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'stack' in value &&
+    'message' in value &&
+    'type' in value
+  )
 }

@@ -108,7 +108,8 @@ export class BagDeletes {
     const { outbox, trash, log } = this.#deps
     const isMeant = (): boolean => outbox.get(deleter.id)?.replaces.includes(bagId) === true
     if (!isMeant()) return false
-    if (!this.#goesOnElsewhere(bagId, deleter)) await trash.keep(this.#doomed(bagId, deleter))
+    const doomed = this.#doomed(bagId, deleter)
+    const notKept = this.#goesOnElsewhere(bagId, deleter) ? undefined : await trash.keep(doomed)
     // A program may have copied it a moment ago.
     await outbox.sync.completeGiven()
     if (!isMeant()) return false
@@ -120,6 +121,7 @@ export class BagDeletes {
     }
     this.#step('delete.answered')
     log.info({ bagId }, 'Deleted a bag.')
+    if (notKept !== undefined) trash.noteNotKept(doomed, notKept)
     return true
   }
 

@@ -27,6 +27,13 @@ export interface DoomedBag {
   readonly next?: { readonly length: number; readonly sha256: string }
 }
 
+/** Of a bag that is deleted and of which nothing stays. */
+interface NotKept {
+  /** A part of a sentence. */
+  readonly why: string
+  readonly bytes: number | undefined
+}
+
 /** Where content is on this machine, or comes from. */
 interface ContentAtHand {
   /** Sets aside what the disk has damaged. */
@@ -103,34 +110,39 @@ export class Keeper {
     })
   }
 
-  /** On disk when it resolves. Never rejects. */
-  async keep(bag: DoomedBag): Promise<void> {
-    const { trash, log } = this.#deps
-    if (trash.isOff) return
+  /** On disk when it resolves; answers why it is not kept, for `noteNotKept`. Never rejects. */
+  async keep(bag: DoomedBag): Promise<NotKept | undefined> {
+    if (this.#deps.trash.isOff) return undefined
     try {
-      await this.#keep(bag)
+      return await this.#keep(bag)
     } catch (error) {
-      const { bagId, name } = bag
-      log.warn({ bagId, name, error: String(error) }, 'Deleted content could not be kept.')
-      trash.noteNotKept()
+      return { why: `it could not be written (${String(error)})`, bytes: undefined }
     }
   }
 
-  async #keep(bag: DoomedBag): Promise<void> {
+  /** The bag is deleted now. */
+  noteNotKept({ bagId, name }: DoomedBag, { why, bytes }: NotKept): void {
+    const { trash, log } = this.#deps
+    log.warn({ bagId, name, bytes }, `Deleted and not kept in the trash: ${why}.`)
+    trash.noteNotKept()
+  }
+
+  async #keep(bag: DoomedBag): Promise<NotKept | undefined> {
     const { trash, facts, onStep } = this.#deps
     const { bagId, next } = bag
     const known = facts.get(bagId)?.sha256
-    if (known !== undefined && known === next?.sha256) return
-    const length = await this.#place(bag)
-    if (length === undefined) return
+    if (known !== undefined && known === next?.sha256) return undefined
+    const length = await this.#place(bagId)
+    if (typeof length !== 'number') return length
     onStep?.('trash.placed')
     const sha256 = known ?? (await this.#sumLike(bag, length))
     if (sha256 !== undefined && sha256 === next?.sha256) {
       await trash.files.removeContent(bagId)
-      return
+      return undefined
     }
     trash.add(this.#itemOf(bag, { length, sha256 }))
     onStep?.('trash.kept')
+    return undefined
   }
 
   #itemOf(
@@ -163,19 +175,15 @@ export class Keeper {
     return sha256OfFile(this.#deps.trash.files.contentPath(bagId))
   }
 
-  /** Answers the length of content that is placed; undefined for what is not to be had. */
-  async #place(bag: DoomedBag): Promise<number | undefined> {
-    const { trash, log } = this.#deps
-    const { bagId, name } = bag
+  /** Answers the length of content that is placed. */
+  async #place(bagId: BagId): Promise<number | NotKept> {
+    const { trash, facts } = this.#deps
     const length = (await this.#isPlaced(bagId)) ? trash.files.lengthOf(bagId) : undefined
-    const isAsKnown = length === (this.#deps.facts.get(bagId)?.length ?? length)
+    const isAsKnown = length === (facts.get(bagId)?.length ?? length)
     if (length !== undefined && isAsKnown && length <= trash.mostBytes) return length
     await trash.files.removeContent(bagId)
-    const bytes = length ?? this.#lengthOf(bagId)
     const why = length === undefined ? 'it was not on this machine' : 'it is too large'
-    log.warn({ bagId, name, bytes }, `Deleted and not kept in the trash: ${why}.`)
-    trash.noteNotKept()
-    return undefined
+    return { why, bytes: length ?? this.#lengthOf(bagId) }
   }
 
   async #isPlaced(bagId: BagId): Promise<boolean> {

@@ -80,14 +80,21 @@ test('lines below the level are left out', () => {
   expect(lines).toEqual([expect.stringContaining('loud')])
 })
 
-test('an error shows with its code and its stack on indented lines', () => {
+test('an error that nothing foresaw shows with its stack on indented lines', () => {
   const { lines, log } = logged({ level: 'info', json: false })
-  log.error({ error: new DriveError('timed-out', 'No answer in 10 s.') }, 'Failed.')
-  expect(lines[0]).toContain('No answer in 10 s.')
-  expect(
-    lines[0]
-      ?.split('\n')
-      .slice(1, -1)
-      .every((line) => line.startsWith('  ')),
-  ).toBe(true)
+  log.error({ error: new TypeError('No such property.') }, 'Failed.')
+  const [first, ...rest] = lines.join('').trimEnd().split('\n')
+  expect(first).toContain('No such property.')
+  expect(rest.length).toBeGreaterThan(1)
+  expect(rest.filter((line) => !line.startsWith('  '))).toEqual([])
 })
+
+test.each(['error', 'err'])(
+  'an error of the drive shows in one line with its causes (%s)',
+  (field) => {
+    const { lines, log } = logged({ level: 'info', json: false })
+    const cause = new Error('Connection refused.')
+    log.error({ [field]: new DriveError('timed-out', 'No answer.', { cause }) }, 'Failed.')
+    expect(lines.join('')).toContain(`Failed. ${field}="No answer: Connection refused."\n`)
+  },
+)

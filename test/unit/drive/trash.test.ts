@@ -421,6 +421,22 @@ describe('the trash', () => {
     expect(service.events.filter(({ path }) => path.includes('download'))).toEqual([])
   })
 
+  it('tells of what was not kept once it is deleted, and not of what the service did not delete', async () => {
+    const account = await AccountInProcess.start()
+    const { service } = account
+    await service.upload('broken', 'content')
+    const user = await account.open({ writeBack: false })
+    const fault = { answer: { status: 500, body: '{"detail":"broken"}' } }
+    service.proxy.add({ match: DOWNLOAD, fault })
+    const ended = service.proxy.add({ match: { method: 'DELETE' }, fault })
+    await expect(user.drive.unlink(ROOT, 'broken')).rejects.toMatchObject({ code: 'server-error' })
+    expect(user.drive.commands.trash.report()).toMatchObject({ notKept: 0 })
+    ended()
+    await user.drive.commands.sync()
+    expect(await service.contents()).toEqual({})
+    expect(user.drive.commands.trash.report()).toMatchObject({ items: 0, notKept: 1 })
+  })
+
   it('has large content that was never read here where the drive is told so', async () => {
     const account = await AccountInProcess.start()
     await account.service.upload('large.bin', Buffer.alloc(17 * 1024 * 1024))

@@ -40,7 +40,11 @@ const NO_FOLDERS: FolderPort = {
 }
 
 /** The trash has its own tests. */
-const NO_TRASH: TrashPort = { prepare: () => Promise.resolve(), keep: () => Promise.resolve() }
+const NO_TRASH: TrashPort = {
+  prepare: () => Promise.resolve(),
+  keep: () => Promise.resolve(undefined),
+  noteNotKept: () => undefined,
+}
 
 /** What the uploader works with, all of it real, and a hand to give it work. */
 export interface Workshop {
