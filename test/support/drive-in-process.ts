@@ -29,7 +29,7 @@ const SETTINGS = {
 }
 
 /** A mount's, but for waits that tests need not sit through. */
-const QUICK: Tuning = {
+export const QUICK: Tuning = {
   ...TUNING,
   uploads: { ...TUNING.uploads, retryBaseMs: 20, retryMaxMs: 100, deletingMs: 200 },
   pins: { followMs: 50, forgetMs: 300 },

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { toBagId } from '../../../src/domain/ids.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
-import { serviceOf, type DriveInProcess } from '../../support/drive-in-process.ts'
+import { QUICK, serviceOf, type DriveInProcess } from '../../support/drive-in-process.ts'
 
 const DELETE = { method: 'DELETE' }
 const LISTING = { method: 'GET', path: /files_list/ }
@@ -14,6 +14,9 @@ const WAYS: Readonly<Record<string, (user: DriveInProcess) => Promise<void>>> = 
   'a rename': (user) => user.rename('y', 'z'),
 }
 
+/** A machine that is busy may take its time from one try to the next. */
+const UPLOADS = { ...QUICK.uploads, deletingMs: 60_000 }
+
 async function start(): Promise<{
   readonly account: AccountInProcess
   readonly user: DriveInProcess
@@ -24,7 +27,7 @@ async function start(): Promise<{
   const account = await AccountInProcess.start()
   const { service, dir } = account
   await service.upload('y', 'precious')
-  const user = await account.open()
+  const user = await account.open({ tuning: { uploads: UPLOADS } })
   await user.read('y')
   const { records } = await user.listing.refreshNow()
   const bagId = records.find(({ name }) => name === 'y')?.bagId ?? ''
