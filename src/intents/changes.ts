@@ -48,8 +48,9 @@ function isConfirmed(put: PutIntent): put is ConfirmedPut {
 }
 
 /**
- * Tells the puts whose bag a later one may have stored anew. That sends the same content under the same name, and the
- * bag did not show when it was made. What took the bag away in between leaves it once its id is given again.
+ * Tells the puts whose bag a later one may have stored anew. That sends the same content under the same name. It has the
+ * id of the bag, or the bag did not show when it was made. What took the bag away in between leaves it once its id is
+ * given again.
  */
 function findSentAgain(intents: readonly Intent[]): (put: ConfirmedPut) => boolean {
   const unproven = new Map<string, PutIntent[]>()
@@ -64,7 +65,9 @@ function findSentAgain(intents: readonly Intent[]): (put: ConfirmedPut) => boole
     if (unproven.size === 0) return false
     const others = unproven.get(keyOf(put) ?? '') ?? []
     return others.some(
-      (other) => orderOf(other) > orderOf(put) && other.namesakes?.includes(put.bagId) === false,
+      (other) =>
+        orderOf(other) > orderOf(put) &&
+        (other.bagId === put.bagId || other.namesakes?.includes(put.bagId) === false),
     )
   }
 }

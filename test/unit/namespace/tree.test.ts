@@ -237,6 +237,16 @@ describe('an upload that nobody knows to have arrived', () => {
     },
   )
 
+  test.each(listings)(
+    'stands for the bag whose place it takes and whose id it was given',
+    (...all) => {
+      const given = { ...sent, replaces: [bag(1)], namesakes: [bag(1)], bagId: bag(1) }
+      expect(shownIn(treeOf(all, [made, put(2, 'a', given)]))).toEqual(
+        new Map([['a', `put ${intentId(2)}`]]),
+      )
+    },
+  )
+
   test('hides no bag that was stored after it', () => {
     const tree = treeOf([], [put(1, 'a', sent), put(2, 'a', { phase: 'confirmed', bagId: bag(1) })])
     expect(tree.size).toBe(2)
