@@ -99,7 +99,8 @@ describe.runIf(canMount())('a folder in trouble', () => {
   })
 
   it('changed before an upload is found again whose answer was lost is stored once', async () => {
-    drive = await bench.mount(...QUICK)
+    // All changes come within the rest, also on a machine that is busy.
+    drive = await bench.mount(...QUICK, '--folder-settle', '2s')
     await drive.sh('mkdir F; echo a > F/a')
     await expect.poll(() => bench.service.uploads()).toHaveLength(1)
     bench.service.proxy.add({ match: UPLOAD, times: 1, fault: { loseAnswer: true } })

@@ -121,14 +121,19 @@ describe.runIf(canMount())('folders of a mounted drive', () => {
   })
 
   it('changes inside become one new bag, and the old one goes', async () => {
-    await mount()
+    await mount('--folder-settle', '1h')
+    const sync = async (): Promise<void> => {
+      expect((await bench.bagfs(['sync', drive.path])).code).toBe(0)
+    }
     await drive.sh('mkdir F; echo a > F/a; echo b > F/b; mkdir F/d; echo c > F/d/c')
-    await expect.poll(uploadedFolders).toHaveLength(1)
+    await sync()
+    expect(uploadedFolders()).toHaveLength(1)
     bench.service.forgetEvents()
     await drive.sh(
       'echo more >> F/a; rm F/b; mv F/d/c F/e; mkdir F/n; mv F/n F/m; echo new > F/m/new',
     )
-    await expect.poll(uploadedFolders).toHaveLength(1)
+    await sync()
+    expect(uploadedFolders()).toHaveLength(1)
     await expect.poll(() => bench.service.deletes()).toBe(1)
     const target = await unpacked('F')
     expect(await drive.sh(`cd ${target} && find . | sort && cat a e m/new`)).toBe(
