@@ -40,7 +40,7 @@ const NONE: ReadonlySet<never> = new Set<never>()
  * The confirmed intents that a listing makes unnecessary. They have nothing left to do, and the
  * listing was asked for after the confirmation. It shows the bag of a put and none of what the
  * intent replaces. A bag in `gone` need not be shown, and one in `back` may be listed.
- * A bag that no listing had yet may still come in a late one, so for the usual lag its absence says nothing.
+ * For the usual lag after the confirmation the next listing may be one from before, also where this one agrees.
  * The longest lag after the confirmation a listing that still says otherwise is believed: another machine
  * may have changed it. Intents that hold each other's effect in check go together. Otherwise those
  * that are left would bring back what was hidden. So callers give all intents, not some. Answers the oldest first.
@@ -60,7 +60,7 @@ export function expireIntents(
       listing.startedAtMs - effect.confirmedAtMs >= lag.longestMs ||
       (isReplacedOrShown(effect, listing, last, gone) &&
         isNoneListed(effect, listing, last, back) &&
-        areAllPast(effect, listing, last, lag)),
+        (isPast(effect, listing, lag) || isOfAnother(effect, gone, back))),
   )
   return withoutEntangled(listing, effects, new Set(expired))
 }
@@ -165,23 +165,18 @@ function isNoneListed(
   )
 }
 
-/**
- * True when no listing can bring back what an intent hides, however late it is: it had that before, or it has what was
- * stored after that.
- */
-function areAllPast(
-  { intent, order, given, hides, confirmedAtMs }: Effect,
-  listing: KnownBags,
-  last: Marks,
-  { usualMs }: Lag,
+/** True when no listing that is late as usual can be from before an intent. */
+function isPast({ confirmedAtMs }: Effect, { startedAtMs }: KnownBags, { usualMs }: Lag): boolean {
+  return startedAtMs - confirmedAtMs >= usualMs
+}
+
+/** True when the service says that another machine has changed since what an intent did. */
+function isOfAnother(
+  { given, hides }: Effect,
+  gone: ReadonlySet<BagId>,
+  back: ReadonlySet<BagId>,
 ): boolean {
-  if (listing.startedAtMs - confirmedAtMs >= usualMs) return true
-  if (given !== undefined && isListed(listing, given)) return true
-  const listed = new Set(intent.uploaded?.map(({ bagId }) => bagId))
-  return [...hides].every(
-    (bagId) =>
-      listed.has(bagId) || isListed(listing, bagId) || (last.given.get(bagId) ?? '') > order,
-  )
+  return (given !== undefined && gone.has(given)) || [...hides].some((bagId) => back.has(bagId))
 }
 
 function isListed({ index }: KnownBags, bagId: BagId): boolean {

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { isDone } from '../../../src/intents/rules.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
+import { concluded } from '../../support/concluded.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 
 const LAG = { settings: { listingLagMs: 60_000 } }
@@ -32,7 +33,8 @@ describe('what was stored here, and is gone before a listing had it, stays gone 
     const late = JSON.stringify(await account.service.list())
     await change()
     await done()
-    await lookedAtWithout()
+    // No listing has it.
+    await concluded(account, drive)
     await listAs(late)
     expect(await drive.tree()).toEqual(left)
     await drive.drop()
@@ -45,15 +47,6 @@ describe('what was stored here, and is gone before a listing had it, stays gone 
   async function done(): Promise<void> {
     await drive.drive.commitAll()
     await expect.poll(() => drive.outbox.intents().every(isDone)).toBe(true)
-  }
-
-  /** A listing lacks it and has what was stored since, and the drive has drawn its conclusions. */
-  async function lookedAtWithout(): Promise<void> {
-    await drive.write('witness', 'witness')
-    await done()
-    const records = await account.service.list()
-    await listAs(JSON.stringify(records.filter(({ filename }) => filename === 'witness')))
-    await expect.poll(() => drive.outbox.named('witness')).toEqual([])
   }
 
   /** What the listing says from now on. */
