@@ -2,6 +2,7 @@ import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId, IntentId } from '../domain/ids.ts'
 import type { PutIntent } from '../intents/intent.ts'
 import { explainRefusal, type Refused } from './account-room.ts'
+import { IntentsOfThen } from './intents-of-then.ts'
 import { isOfOther, isOurs } from './lost-answer.ts'
 import { knownUpload } from './latest-upload.ts'
 import type { Try, UploaderDeps } from './ports.ts'
@@ -42,7 +43,8 @@ export async function send(
   what: Sent,
   attempt: Try,
 ): Promise<Answered> {
-  const before = knownBefore(deps, put)
+  const then = new IntentsOfThen(deps.outbox)
+  const before = knownBefore(deps, put, then)
   try {
     const bagId = await sendWithRoom(deps, put, what, attempt)
     deps.onStep?.('upload.answered')
@@ -60,6 +62,8 @@ export async function send(
       await deps.mayHave(put)
     }
     throw error
+  } finally {
+    then.close()
   }
 }
 
@@ -76,12 +80,15 @@ interface KnownBefore {
   uploadedAtMs(bagId: BagId): number
 }
 
-function knownBefore({ listing, facts, outbox }: SendDeps, put: PutIntent): KnownBefore {
+function knownBefore(
+  { listing, facts }: SendDeps,
+  put: PutIntent,
+  then: IntentsOfThen,
+): KnownBefore {
   const index = listing.current()?.index
-  const intents = outbox.intents()
   const isListed = (bagId: BagId): boolean => (index?.recordsOf(bagId).length ?? 0) > 0
   const isMeant = (bagId: BagId): boolean => put.replaces.includes(bagId)
-  const isOfChange = (bagId: BagId): boolean => isOfOther(intents, put, bagId)
+  const isOfChange = (bagId: BagId): boolean => isOfOther(then.ofBag(bagId), put, bagId)
   return {
     isKnown: (bagId) =>
       isMeant(bagId) || isOfChange(bagId) || facts.get(bagId) !== undefined || isListed(bagId),
@@ -90,7 +97,7 @@ function knownBefore({ listing, facts, outbox }: SendDeps, put: PutIntent): Know
       if (!isMeant(bagId)) return !isOfChange(bagId)
       return put.replaces.some((other) => other !== bagId && isListed(other))
     },
-    uploadedAtMs: (bagId) => knownUpload(index, intents, bagId),
+    uploadedAtMs: (bagId) => knownUpload(index, then.intents(), bagId),
   }
 }
 
