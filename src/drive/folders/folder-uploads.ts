@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { DriveError } from '../../domain/errors.ts'
+import { DriveError, isDriveError } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -97,7 +97,7 @@ export class FolderUploads implements FolderPort {
     try {
       await this.#folderOfIntent(intent)
     } catch (error) {
-      this.#deps.log.warn({ name: intent.name, error: String(error) }, 'A folder must wait.')
+      this.#mustWait(intent, error)
     }
   }
 
@@ -107,9 +107,16 @@ export class FolderUploads implements FolderPort {
       const open = await this.#folderOfIntent(intent)
       open.changes.touch()
     } catch (error) {
-      this.#deps.log.warn({ name: intent.name, error: String(error) }, 'A folder must wait.')
+      this.#mustWait(intent, error)
       await this.#deps.outbox.update(intent.id, publish, { durable: false })
     }
+  }
+
+  /** A change that another took the place of has no folder that shows: that is nothing to tell a person. */
+  #mustWait({ name }: PutIntent, error: unknown): void {
+    const { log } = this.#deps
+    const level = isDriveError(error, 'stale') ? 'debug' : 'warn'
+    log[level]({ name, error: String(error) }, 'A folder must wait.')
   }
 
   /** A kill may have come between the confirmation of a zip and the next round of later changes. */
