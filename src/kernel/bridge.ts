@@ -33,8 +33,11 @@ export interface BridgeSettings {
 
 /** What talks to the kernel. */
 export interface Bridge {
-  /** Resolves when the kernel has the mount. */
-  mount(): Promise<void>
+  /**
+   * Resolves when the kernel has the mount. `before` is run when nothing else is mounted there. Rejects `busy` where
+   * something is, or another drive is being mounted.
+   */
+  mount(before: () => Promise<void>): Promise<void>
   /** Rejects `busy` while programs use the drive; `lazy` detaches it all the same. */
   unmount(options: { readonly lazy: boolean }): Promise<void>
   /** Absolute path at which the drive was seen last: it has another one when a directory above it was renamed. */

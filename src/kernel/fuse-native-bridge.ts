@@ -7,6 +7,7 @@ import { FuseDevice } from './fuse-device.ts'
 import { MountWatch } from './mount-watch.ts'
 import { watchedHandlers } from './watched-handlers.ts'
 import { PatchedFuse } from './patched-fuse.ts'
+import { refuseMounted } from './refuse-mounted.ts'
 import { Replies } from './replies.ts'
 import { unmountPath } from './unmount.ts'
 
@@ -44,8 +45,10 @@ export class FuseNativeBridge implements Bridge {
     return this.#gone.promise
   }
 
-  async mount(): Promise<void> {
+  async mount(before: () => Promise<void>): Promise<void> {
     const { mountpoint, allowOther } = this.#settings
+    await refuseMounted(mountpoint)
+    await before()
     const busyPoll = new BusyPoll()
     const replies = new Replies(this.#deps.log, busyPoll)
     const { watch } = this.#deps

@@ -4,16 +4,14 @@ import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { shellQuote } from '../domain/shell-quote.ts'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry } from '../control/registry.ts'
-import { findMount, isAutomount } from '../disk/find-mount.ts'
+import { findMount } from '../disk/find-mount.ts'
 import { readProcessStat } from '../disk/process-stat.ts'
+import { DRIVE_TYPE, refuseMounted } from '../kernel/refuse-mounted.ts'
 import { unmountHung } from '../kernel/unmount.ts'
 import { probePath } from './probe-path.ts'
 import type { PathProbe } from './probe-path.ts'
 
 const PROBE_TIMEOUT_MS = 5_000
-/** What the kernel's table of mounts has as the type of a drive. */
-export const DRIVE_TYPE = 'fuse.bagfs'
-
 export interface MountpointSettings {
   /** As the person typed it. */
   readonly path: string
@@ -103,20 +101,6 @@ function cannotUse(path: string, code: string): DriveError {
     return new DriveError('usage', `You have no access to ${path}.`)
   }
   return new DriveError('usage', `${path} cannot be used (${code}).`)
-}
-
-async function refuseMounted(path: string): Promise<void> {
-  const mount = await findMount(path)
-  if (mount === undefined || (await isAutomount(path))) return
-  const { type, source } = mount
-  throw new DriveError('busy', `${path} has a file system on it already: ${source} (${type}).`, {
-    hint: unmountHint(path, type),
-  })
-}
-
-function unmountHint(path: string, type: string): string {
-  if (type === DRIVE_TYPE) return `Unmount it: bagfs umount ${shellQuote(path)}`
-  return type.startsWith('fuse') ? `Unmount it: fusermount -u ${path}` : 'Choose another directory.'
 }
 
 function refuseOwnDirectories(path: string, ownDirectories: readonly string[]): void {

@@ -168,13 +168,10 @@ async function serve(
   refuseStopped(deps.stopSignal)
   const leaving = new Leaving({ ...parts, clock: systemClock, log })
   const actions = controlActions(parts, leaving)
-  await openControl(
-    { actions, bridge, log },
-    { stateDir, mountpoint: settings.mountpoint, ...mountedAs(settings) },
-    releases,
-  )
   await serveMetrics(settings, { actions, log, metrics }, releases)
-  await bridge.mount()
+  const where = { stateDir, mountpoint: settings.mountpoint, ...mountedAs(settings) }
+  // Commands know a drive by its mountpoint, as soon as that has it.
+  await bridge.mount(() => openControl({ actions, bridge, log }, where, releases))
   uploader.start()
   deps.nowSignal.addEventListener('abort', () => {
     leaving.hurry()

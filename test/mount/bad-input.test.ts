@@ -3,6 +3,8 @@ import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { findMount, listMounts } from '../../src/disk/find-mount.ts'
+import { deferred } from '../../src/domain/deferred.ts'
 import type { FileRecordWire } from '../../src/service/wire.ts'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type Outcome } from '../support/mounted-drive.ts'
@@ -75,6 +77,28 @@ describe.runIf(canMount())('a mountpoint that will not do', () => {
     expectPlain(outcome, /has a file system on it already/)
     expect(outcome.stderr).toContain('bagfs umount')
     expect(await drive.sh('cat a.txt')).toBe('a\n')
+  })
+
+  it('is given to one of two drives that are mounted on it at the same moment', async () => {
+    const both = deferred()
+    let asked = 0
+    const before = (): Promise<void> => {
+      asked += 1
+      if (asked === 2) both.resolve()
+      return both.promise
+    }
+    bench.service.proxy.add({ match: { path: /\/api\/user$/ }, times: 2, fault: { before } })
+    const outcomes = await Promise.all([
+      bench.mountBy(),
+      bench.mountBy('--state-dir', join(bench.dir, 'other')),
+    ])
+    expect(outcomes.map(({ code }) => code).sort()).toEqual([0, 7])
+    const refused = outcomes.find(({ code }) => code === 7)
+    expect(refused?.stderr).toMatch(/is being mounted on .*\.|has a file system on it already/)
+    const mounts = await listMounts()
+    expect(mounts.filter(({ mountpoint }) => mountpoint === bench.mountpoint)).toHaveLength(1)
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+    expect(await findMount(bench.mountpoint)).toBeUndefined()
   })
 
   it('is taken up again when the dead mount of a killed drive is on it', async () => {

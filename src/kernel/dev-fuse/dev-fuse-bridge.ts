@@ -47,9 +47,9 @@ export class DevFuseBridge implements Bridge {
     return this.#session?.passthrough ?? { isActive: false, reason: 'the mount has not begun' }
   }
 
-  async mount(): Promise<void> {
+  async mount(before: () => Promise<void>): Promise<void> {
     const libc = await loadLibc()
-    const device = await mountDevice(libc, this.#settings)
+    const device = await mountDevice(libc, this.#settings, before)
     const channel = new DeviceChannel(device, this.#deps.log)
     const backingFiles = new DeviceBackingFiles(libc, device)
     const session = new Session(

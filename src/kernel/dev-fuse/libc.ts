@@ -11,6 +11,8 @@ const MSG_CMSG_CLOEXEC = 0x4000_0000
 const F_GETFL = 3
 const F_SETFL = 4
 const O_NONBLOCK = 0o4000
+const LOCK_EX = 2
+const LOCK_NB = 4
 /** _IOW(229, 1, struct fuse_backing_map) and _IOW(229, 2, uint32_t), as all but MIPS, PowerPC and SPARC have it. */
 const FUSE_DEV_IOC_BACKING_OPEN = 0x4010_e501
 const FUSE_DEV_IOC_BACKING_CLOSE = 0x4004_e502
@@ -35,6 +37,8 @@ export interface Libc {
   /** Makes a descriptor mean what another one does. */
   duplicate(from: number, to: number): void
   dontBlock(fd: number): void
+  /** Locks an open file or directory until it is closed (flock(2)); false where another process has. */
+  lock(fd: number): boolean
   /** The descriptor that a message on a socket carries; undefined when it was closed without one. */
   receiveDescriptor(socket: number): number | undefined
   /** Has the kernel know an open file for a mount, by an id; or the name of the errno by which it refuses. */
@@ -85,7 +89,7 @@ export async function loadLibc(): Promise<Libc> {
       const flags = done('fcntl', fcntl(fd, F_GETFL))
       done('fcntl', fcntl(fd, F_SETFL, 'int', flags | O_NONBLOCK))
     },
-    seek: seekBy(library.func('int64_t lseek(int, int64_t, int)') as CFunction, errorName),
+    ...descriptorCalls((text) => library.func(text) as CFunction, errorName),
     ...fileCalls({ ioctl, done, errorName }),
     receiveDescriptor: (socket) => {
       const control = Buffer.alloc(CONTROL_BYTES)
@@ -102,6 +106,21 @@ export async function loadLibc(): Promise<Libc> {
       return received === 0 ? undefined : control.readInt32LE(DESCRIPTOR_AT)
     },
   }
+}
+
+function descriptorCalls(
+  find: (text: string) => CFunction,
+  errorName: () => string,
+): Pick<Libc, 'seek' | 'lock'> {
+  return {
+    seek: seekBy(find('int64_t lseek(int, int64_t, int)'), errorName),
+    lock: lockBy(find('int flock(int, int)'), errorName),
+  }
+}
+
+/** A file system that has no such locks keeps no process out. */
+function lockBy(flock: CFunction, errorName: () => string): (fd: number) => boolean {
+  return (fd) => flock(fd, LOCK_EX | LOCK_NB) === 0 || errorName() !== 'EAGAIN'
 }
 
 function seekBy(lseek: CFunction, errorName: () => string): SeekExtent {

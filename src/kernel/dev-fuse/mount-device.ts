@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, constants as fsConstants, openSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
-import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import { isAutomount } from '../../disk/find-mount.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../../domain/errors.ts'
 import type { BridgeSettings } from '../bridge.ts'
+import { refuseMounted } from '../refuse-mounted.ts'
 import type { Libc } from './libc.ts'
 
 const DEVICE = '/dev/fuse'
@@ -14,8 +16,41 @@ const GIVEN_FD = 3
 /** env(1): there is no such program. */
 const NO_SUCH_PROGRAM = 127
 
-/** Mounts; answers a descriptor of the device that does not block. Rejects `usage` with what the system says. */
-export function mountDevice(libc: Libc, settings: BridgeSettings): Promise<number> {
+/**
+ * Mounts, after `before` was run; answers a descriptor of the device that does not block. Rejects `usage` with what the
+ * system says, and `busy` where something is mounted already, or is being mounted by another drive.
+ */
+export async function mountDevice(
+  libc: Libc,
+  settings: BridgeSettings,
+  before: () => Promise<void>,
+): Promise<number> {
+  const place = await openMountpoint(settings)
+  try {
+    if (place !== undefined && !libc.lock(place)) {
+      const words = `Another drive is being mounted on ${settings.mountpoint}.`
+      throw new DriveError('busy', words, { hint: 'Choose another directory for one of them.' })
+    }
+    await refuseMounted(settings.mountpoint)
+    await before()
+    return await mount(libc, settings)
+  } finally {
+    if (place !== undefined) closeSync(place)
+  }
+}
+
+/** The directory below the mount; undefined for one that its user may not read, or that waits for this mount. */
+async function openMountpoint({ mountpoint }: BridgeSettings): Promise<number | undefined> {
+  if (await isAutomount(mountpoint)) return undefined
+  try {
+    return openSync(mountpoint, fsConstants.O_RDONLY | fsConstants.O_DIRECTORY)
+  } catch (error) {
+    if (systemErrorCode(error) === 'EACCES') return undefined
+    throw fromFileSystem(error, `${mountpoint} cannot be opened`)
+  }
+}
+
+function mount(libc: Libc, settings: BridgeSettings): Promise<number> {
   return process.geteuid?.() === 0 ? mountAsRoot(settings) : mountAsUser(libc, settings)
 }
 
