@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
-import { concluded } from '../../support/concluded.ts'
+import { concluded, listAs } from '../../support/listings-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 
 const LAG = { settings: { listingLagMs: 60_000 } }
@@ -56,11 +56,11 @@ describe('a listing of before that follows one which had what was stored here', 
     await change()
     await stored()
     expect(await drive.tree()).toEqual(left)
-    await listAs(before)
+    await listAs(account, drive, before)
     expect(await drive.tree()).toEqual(left)
     await drive.drop()
     drive = await account.open(LAG)
-    await listAs(before)
+    await listAs(account, drive, before)
     expect(await drive.tree()).toEqual(left)
     expect(drive.drive.commands.conflicts.list()).toEqual([])
   })
@@ -71,7 +71,7 @@ describe('a listing of before that follows one which had what was stored here', 
     const before = JSON.stringify(await account.service.list())
     await drive.write('file', 'new')
     await stored()
-    await listAs(before)
+    await listAs(account, drive, before)
     await drive.append('file', ' and more')
     account.service.proxy.clear()
     await stored()
@@ -83,14 +83,5 @@ describe('a listing of before that follows one which had what was stored here', 
   async function stored(): Promise<void> {
     await drive.drain()
     await concluded(account, drive)
-  }
-
-  /** What the listing says from now on. */
-  async function listAs(body: string): Promise<void> {
-    const headers = { 'content-type': 'application/json' }
-    const answer = { status: 200, headers, body }
-    account.service.proxy.add({ match: { path: /files_list/ }, fault: { answer } })
-    await drive.listing.refreshNow()
-    await drive.names()
   }
 })

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { isDone } from '../../../src/intents/rules.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
-import { concluded } from '../../support/concluded.ts'
+import { concluded, listAs } from '../../support/listings-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
 
 const LAG = { settings: { listingLagMs: 60_000 } }
@@ -12,7 +12,7 @@ describe('what was stored here, and is gone before a listing had it, stays gone 
   beforeEach(async () => {
     account = await AccountInProcess.start()
     drive = await account.open(LAG)
-    await listAs('[]')
+    await listAs(account, drive, '[]')
   })
 
   it.each([
@@ -35,11 +35,11 @@ describe('what was stored here, and is gone before a listing had it, stays gone 
     await done()
     // No listing has it.
     await concluded(account, drive)
-    await listAs(late)
+    await listAs(account, drive, late)
     expect(await drive.tree()).toEqual(left)
     await drive.drop()
     drive = await account.open(LAG)
-    await listAs(late)
+    await listAs(account, drive, late)
     expect(await drive.tree()).toEqual(left)
     expect(drive.drive.commands.conflicts.list()).toEqual([])
   })
@@ -47,15 +47,5 @@ describe('what was stored here, and is gone before a listing had it, stays gone 
   async function done(): Promise<void> {
     await drive.drive.commitAll()
     await expect.poll(() => drive.outbox.intents().every(isDone)).toBe(true)
-  }
-
-  /** What the listing says from now on. */
-  async function listAs(body: string): Promise<void> {
-    const { proxy } = account.service
-    proxy.clear()
-    const headers = { 'content-type': 'application/json' }
-    proxy.add({ match: { path: /files_list/ }, fault: { answer: { status: 200, headers, body } } })
-    await drive.listing.refreshNow()
-    await drive.names()
   }
 })

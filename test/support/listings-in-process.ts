@@ -22,3 +22,17 @@ export async function concluded(account: AccountInProcess, drive: DriveInProcess
   await drive.names()
   await expect.poll(() => drive.outbox.named(name)).toEqual([])
 }
+
+/** What the listing says from now on, until the rules of the proxy are taken away; the drive has it when this resolves. */
+export async function listAs(
+  { service }: AccountInProcess,
+  drive: DriveInProcess,
+  body: string,
+): Promise<void> {
+  const headers = { 'content-type': 'application/json' }
+  const answer = { status: 200, headers, body }
+  service.proxy.clear()
+  service.proxy.add({ match: { path: /files_list/ }, fault: { answer } })
+  await drive.listing.refreshNow()
+  await drive.names()
+}
