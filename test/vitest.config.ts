@@ -10,8 +10,11 @@ const expect = { poll: { timeout: 120_000 } }
  */
 const withoutShellStart = { BASH_ENV: '', SHLVL: '1' }
 
+/** Every start of Node reads the certificates that this names. No test needs them, and hundreds start Node. */
+const withoutCertificates = { NODE_EXTRA_CA_CERTS: '' }
+
 /** The profiles of the user that runs the tests must not lead a test to an account of theirs. */
-const env = { ...withoutShellStart, XDG_CONFIG_HOME: '/nonexistent' }
+const env = { ...withoutShellStart, ...withoutCertificates, XDG_CONFIG_HOME: '/nonexistent' }
 
 /** Four files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */
 const fourAtATime = { maxWorkers: 4 }
