@@ -1,14 +1,9 @@
 #!/usr/bin/env node
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { setFlagsFromString } from 'node:v8'
 import { toFailure } from './cli/errors.ts'
 import { Output } from './cli/output.ts'
 import { leadsToJournal, takeEnvironment } from './config/env.ts'
-
-// The HTTP client parses answers in WebAssembly. V8 optimizes that code after a few answers, which takes a fifth of the processor
-// time of a start. This budget, in bytes of code that ran, leaves it until some hundred answers later.
-setFlagsFromString('--wasm-tiering-budget=200000000')
 
 const output = new Output(
   { stdout: process.stdout, stderr: process.stderr },

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { HEAP_ARGUMENTS } from '../../src/mount/tune-heap.ts'
+import { V8_ARGUMENTS } from '../../src/mount/tune-v8.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { BagId } from '../../src/domain/ids.ts'
 import { silentLogger } from '../../src/domain/logger.ts'
@@ -83,7 +83,7 @@ export class BagfsSubject implements Subject {
     const { pausesTo } = this.#settings
     const args = [
       // As a background mount runs.
-      ...HEAP_ARGUMENTS,
+      ...V8_ARGUMENTS,
       ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
       ...(pausesTo === undefined ? [] : [`--import=${PAUSE_PROBE}?to=${pausesTo}`]),
       ...[MAIN, 'mount', path, '--foreground', '--url', options.url ?? this.#url],

@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { HEAP_ARGUMENTS } from '../../src/mount/tune-heap.ts'
+import { V8_ARGUMENTS } from '../../src/mount/tune-v8.ts'
 import type { BareFile } from './bare-drive.ts'
 import { BagfsSubject, type Places } from './bagfs-subject.ts'
 import type { Processes } from './processes.ts'
@@ -53,7 +53,7 @@ export class BareSubject implements Subject {
     const list = join(this.#store, 'names.json')
     mkdirSync(contents)
     writeFileSync(list, JSON.stringify(this.#files))
-    const args = [...HEAP_ARGUMENTS, BARE_DRIVE, path, contents, list]
+    const args = [...V8_ARGUMENTS, BARE_DRIVE, path, contents, list]
     return this.#processes.mount(process.execPath, args, path)
   }
 

@@ -5,7 +5,7 @@ import { DriveError } from '../domain/errors.ts'
 import type { CommandFailure } from './errors.ts'
 import type { MountJob } from './mount-job.ts'
 import { openMountLog } from './mount-log.ts'
-import { HEAP_ARGUMENTS } from '../mount/tune-heap.ts'
+import { V8_ARGUMENTS } from '../mount/tune-v8.ts'
 
 /** The hidden command of the process that runs a background mount. */
 export const DRIVE_PROCESS_COMMAND = 'drive-process'
@@ -34,7 +34,7 @@ export async function mountInBackground(job: MountJob): Promise<BackgroundMount>
     const child = spawn(
       process.execPath,
       // The mountpoint shows in the list of processes.
-      [...HEAP_ARGUMENTS, ...process.execArgv, program, DRIVE_PROCESS_COMMAND, mountpoint],
+      [...V8_ARGUMENTS, ...process.execArgv, program, DRIVE_PROCESS_COMMAND, mountpoint],
       {
         // A group of its own keeps Ctrl-C away. An automounter's group alone may mount what it waits for.
         detached: !(await isAutomount(mountpoint)),

@@ -2,7 +2,7 @@ import type { TokenPlace } from '../config/token.ts'
 import type { LogSettings } from './logging.ts'
 import type { PreparedMount } from '../mount/prepare-mount.ts'
 import type { RunDrive, RunDriveDeps } from '../mount/running-drive.ts'
-import { tuneHeap } from '../mount/tune-heap.ts'
+import { tuneV8 } from '../mount/tune-v8.ts'
 
 /** Which service a mount talks to: an account somewhere, or the embedded one with its data here. */
 export type ServiceChoice =
@@ -33,7 +33,7 @@ export interface MountJob {
 /** Runs a mount, with the embedded service beside it when it is a local one; resolves when it is unmounted. */
 export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<void> {
   // Not in a process of other people's programs, which mount by the package. Before most of the program is loaded.
-  tuneHeap()
+  tuneV8()
   // Loads the FUSE library: only a mount may fail where there is none.
   const { runDrive } = await import('../mount/run-drive.ts')
   const { service } = job

@@ -11,7 +11,7 @@ import { findUnits, unitDirectory } from './drive-units.ts'
 import { parseTarget } from './mount-target.ts'
 import { planMount } from './plan-mount.ts'
 import { systemctl } from './systemctl.ts'
-import { HEAP_ARGUMENTS } from '../mount/tune-heap.ts'
+import { V8_ARGUMENTS } from '../mount/tune-v8.ts'
 import { unitName, unitText, type DriveUnit } from './systemd-unit.ts'
 
 const ACTIONS = ['enable', 'disable', 'status'] as const
@@ -87,7 +87,7 @@ async function writeUnit(unit: DriveUnit): Promise<string> {
   const path = join(unitDirectory(), unitName(unit.mountpoint))
   const [, program = ''] = process.argv
   const settings = {
-    program: [process.execPath, ...HEAP_ARGUMENTS, program],
+    program: [process.execPath, ...V8_ARGUMENTS, program],
     variables: listPathVariables(),
   }
   try {

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { HEAP_ARGUMENTS } from '../../../src/mount/tune-heap.ts'
+import { V8_ARGUMENTS } from '../../../src/mount/tune-v8.ts'
 import { parseUnit, unitName, unitText } from '../../../src/cli/systemd-unit.ts'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../../src/local-service/server.ts'
@@ -145,7 +145,7 @@ describe('bagfs service', () => {
     expect(await asked()).toEqual(['--user daemon-reload', `--user enable --now ${name()}`])
     expect(await units()).toEqual([name()])
     const unit = await readFile(join(home, '.config/systemd/user', name()), 'utf8')
-    for (const argument of HEAP_ARGUMENTS) expect(unit).toContain(` "${argument}" `)
+    for (const argument of V8_ARGUMENTS) expect(unit).toContain(` "${argument}" `)
     const told = await bagfs('service', 'status')
     expect(told.stdout).toBe(`${home}/drive (work): active, enabled. Mounted at x\n`)
     expect(told.exitCode).toBe(0)

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, it } from 'vitest'
-import { HEAP_FLAGS } from '../../../src/mount/tune-heap.ts'
+import { V8_FLAGS } from '../../../src/mount/tune-v8.ts'
 
 /** Fills the young generation again and again, and tells its size in bytes. */
 const FILL = `
@@ -20,5 +20,5 @@ function youngBytes(flags: readonly string[]): number {
 
 it('the young generation of a drive stays as small as it begins', () => {
   expect(youngBytes([])).toBeGreaterThan(8e6)
-  expect(youngBytes(HEAP_FLAGS)).toBeLessThan(4e6)
+  expect(youngBytes(V8_FLAGS)).toBeLessThan(4e6)
 })
