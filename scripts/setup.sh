@@ -20,7 +20,7 @@ libfuse2_package() {
 
 # program:package of what the tests run inside the drive.
 test_programs="setfattr:attr rsync:rsync vim:vim sqlite3:sqlite3 strace:strace gio:libglib2.0-bin desktop-file-validate:desktop-file-utils git:git
-  zip:zip unzip:unzip fio:fio curl:curl python3:python3 soffice:libreoffice-writer-nogui
+  zip:zip unzip:unzip fio:fio curl:curl /usr/bin/python3:python3 soffice:libreoffice-writer-nogui
   chromium:chromium zsh:zsh fish:fish groff:groff-base systemd-analyze:systemd
   man:man-db Xvfb:xvfb xdotool:xdotool xclip:xclip dbus-daemon:dbus-daemon
   thunar:thunar /usr/lib/$(uname -m)-linux-gnu/tumbler-1/tumblerd:tumbler pcmanfm:pcmanfm

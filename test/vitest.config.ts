@@ -1,3 +1,4 @@
+import { delimiter, dirname } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
@@ -13,8 +14,23 @@ const withoutShellStart = { BASH_ENV: '', SHLVL: '1' }
 /** Every start of Node reads the certificates that this names. No test needs them, and hundreds start Node. */
 const withoutCertificates = { NODE_EXTRA_CA_CERTS: '' }
 
+/**
+ * Programs themselves, and not the shims of pyenv or asdf: python3 takes ten times as long to start by one, and the tests
+ * start it hundreds of times. Node is the one that runs the tests.
+ */
+const withoutShims = {
+  PATH: [dirname(process.execPath), ...(process.env['PATH'] ?? '').split(delimiter)]
+    .filter((directory) => !directory.endsWith('/shims'))
+    .join(delimiter),
+}
+
 /** The profiles of the user that runs the tests must not lead a test to an account of theirs. */
-const env = { ...withoutShellStart, ...withoutCertificates, XDG_CONFIG_HOME: '/nonexistent' }
+const env = {
+  ...withoutShellStart,
+  ...withoutCertificates,
+  ...withoutShims,
+  XDG_CONFIG_HOME: '/nonexistent',
+}
 
 /** Four files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */
 const fourAtATime = { maxWorkers: 4 }
