@@ -4,6 +4,9 @@ import type { Download } from '../service/storage-service.ts'
 /** Of content that must come twice, so many bytes are compared before it is read; all of it before it is copied. */
 export const COMPARED_BYTES = 64 * 1024
 
+/** A listed size may count what a service keeps beside the content. An empty body is not in doubt above this, in bytes. */
+const MOST_BESIDE_CONTENT = 1024
+
 /** What is known of a bag's content without asking for it; lengths in bytes. */
 export interface KnownLengths {
   /** Length of what was uploaded from here: no other content can be the bag's. */
@@ -25,6 +28,7 @@ type Verdict = 'content' | 'doubtful' | 'cut' | 'other'
  * What counts as a bag's content. A body is believed when it is as long as the listing says or as
  * what we uploaded, or when it came twice the same. JSON and pages must be as long, since an error
  * comes twice the same too. So must what ends with its connection before a length that is known: cuts come twice, too.
+ * An empty body says nothing: it is no content of what is listed with more.
  */
 export class Belief {
   readonly #known: () => KnownLengths
@@ -87,7 +91,9 @@ export class Belief {
     // What is stored compressed, and labelled so, comes unpacked: twice the same, and wrong.
     if (head.isDecoded && possibleLengths.length > 0) return 'other'
     if (mayBeNoContent(head)) return 'other'
-    return !head.isEndTold && length < Math.max(0, ...possibleLengths) ? 'cut' : 'doubtful'
+    const longest = Math.max(0, ...possibleLengths)
+    if (length === 0 && longest > MOST_BESIDE_CONTENT) return 'other'
+    return !head.isEndTold && length < longest ? 'cut' : 'doubtful'
   }
 }
 

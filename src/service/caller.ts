@@ -8,7 +8,7 @@ import type { Auth } from './auth.ts'
 import { readErrorBody, type ErrorWords } from './error-body.ts'
 import { exchange, type Answer, type ExchangeRequest } from './exchange.ts'
 import { Patience } from './patience.ts'
-import { redirectPath } from './redirect.ts'
+import { redirectPath, refuseGoneElsewhere } from './redirect.ts'
 import type { Redact } from './redact.ts'
 import { parseRetryAfter, withRetry, type Repeatable } from './retry.ts'
 import type { Resolved } from './settings.ts'
@@ -105,8 +105,11 @@ export class Caller {
     const path = redirectPath({ origin, redact }, first, answer)
     if (path === undefined) return answer
     const second = await exchange(this.#deps, { ...first, path })
-    if (redirectPath({ origin, redact }, { ...first, path }, second) === undefined) return second
-    throw second.error('bad-answer', 'it redirects again and again.', { status: second.status })
+    if (redirectPath({ origin, redact }, { ...first, path }, second) !== undefined) {
+      throw second.error('bad-answer', 'it redirects again and again.', { status: second.status })
+    }
+    refuseGoneElsewhere(call.path, second, path)
+    return second
   }
 
   async #statusError(answer: Answer): Promise<DriveError> {

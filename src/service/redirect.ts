@@ -1,5 +1,6 @@
 import type { Answer, ExchangeRequest } from './exchange.ts'
 import type { Redact } from './redact.ts'
+import { codeOfStatus } from './statuses.ts'
 
 const SAME_METHOD = new Set([307, 308])
 const ANY = new Set([301, 302, 303, 307, 308])
@@ -40,4 +41,22 @@ export function redirectPath(
     })
   }
   return target.pathname + target.search
+}
+
+/**
+ * Throws `bad-answer` where a redirect led to what is not there: that tells nothing of what was asked for, unless it is
+ * the same path elsewhere on the service.
+ */
+export function refuseGoneElsewhere(asked: string, answer: Answer, path: string): void {
+  if (codeOfStatus(answer.status) !== 'gone' || pathOf(path).endsWith(pathOf(asked))) return
+  answer.body.destroy()
+  throw answer.error('bad-answer', 'it redirects to something that is not there.', {
+    status: answer.status,
+    hint: 'Is the URL of the service right?',
+  })
+}
+
+function pathOf(target: string): string {
+  const [path = ''] = target.split('?', 1)
+  return path.endsWith('/') ? path.slice(0, -1) : path
 }

@@ -163,6 +163,35 @@ describe('a copy of content whose length nothing else tells', () => {
   })
 })
 
+describe('an empty body', () => {
+  it.each(['told', 'not told'])(
+    'is no content where more than 1 KiB is listed, however often it comes (length: %s)',
+    async (isTold) => {
+      const { cache, service, facts } = await setUp()
+      const content = noiseOf(SIZE)
+      service.contents.set(A, content)
+      service.listed.set(A, [1025])
+      const empty: Fault = {
+        content: Buffer.alloc(0),
+        ...(isTold === 'told' ? {} : { length: false }),
+      }
+      service.faults.push(...failures(empty, 4))
+      const reader = cache.open(A)
+      await expect(readSome(reader, 0, 10)).rejects.toMatchObject({ code: 'bad-answer' })
+      expect(facts.get(A)).toBeUndefined()
+      expect((await readAll(reader)).equals(content)).toBe(true)
+    },
+  )
+
+  it('is content when it comes twice where less is listed', async () => {
+    const { cache, service, facts } = await setUp()
+    service.contents.set(A, Buffer.alloc(0))
+    service.listed.set(A, [1024])
+    expect(await cache.open(A).length()).toBe(0)
+    expect(facts.get(A)).toEqual({ length: 0, isCertain: false })
+  })
+})
+
 describe('an answer of a type that errors have', () => {
   it.each([
     ['JSON', JSON_TYPE],

@@ -292,6 +292,27 @@ describe('a redirect', () => {
     expect(server.received).toHaveLength(2)
   })
 
+  it.each([404, 410])(
+    'to what is not there (%i) is no word about a bag, and one to the same path elsewhere is',
+    async (status) => {
+      let target = '/files'
+      const server = await scripted(({ path }, response) => {
+        const isFirst = path.startsWith('/api/')
+        if (isFirst) response.writeHead(307, { location: target.replace('*', path) }).end()
+        else json(response, { detail: 'Not found' }, status)
+      })
+      const service = serviceFor(server.url)
+      for (const elsewhere of ['/files', `/files?of=${bag}`]) {
+        target = elsewhere
+        expect((await failureOf(service.download(bag))).code).toBe('bad-answer')
+        expect((await failureOf(service.deleteBag(bag))).code).toBe('bad-answer')
+      }
+      target = '/v2*/?again=1'
+      expect((await failureOf(service.download(bag))).code).toBe('gone')
+      await service.deleteBag(bag)
+    },
+  )
+
   it('repeats a POST on 307 and refuses to make a GET of it on 302', async () => {
     const server = await scripted(({ path }, response, turn) => {
       if (turn === 0) response.writeHead(307, { location: `${path}/` }).end()
