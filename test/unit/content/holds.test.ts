@@ -12,6 +12,8 @@ const SENT = { length: CONTENT.length, sha256: sha256(CONTENT) }
 async function cameAs(wrong: Uint8Array, isLeft: boolean) {
   const parts = await setUp()
   parts.service.contents.set(A, CONTENT)
+  // Nothing is believed only where little is listed.
+  if (wrong.length === 0) parts.service.listed.set(A, [1_000])
   parts.service.faults.push({ content: wrong }, { content: wrong })
   if (!isLeft) return parts
   await parts.cache.sumOf(A)
