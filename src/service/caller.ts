@@ -116,7 +116,8 @@ export class Caller {
     const { status, headers } = answer
     const { words, fields, isPage } = await this.#wordsOf(answer)
     // A page that says "not found" is from something that is not the service, and no word about a bag.
-    const code = status === 404 && isPage ? 'bad-answer' : codeOfStatus(status)
+    const meant = codeOfStatus(status)
+    const code = meant === 'gone' && isPage ? 'bad-answer' : meant
     const hint = hintOf(code)
     const retryAfterMs = parseRetryAfter(headers['retry-after'], this.#deps.clock.now())
     const said = words === '' ? 'it gave no reason' : words

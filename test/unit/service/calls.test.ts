@@ -93,18 +93,21 @@ describe('the short calls', () => {
     expect((await failureOf(serviceFor(server.url).getAccount())).code).toBe('bad-answer')
   })
 
-  it('take a bag that is gone for deleted, but not the web page of a wrong URL', async () => {
-    const server = await scripted((_request, response, turn) => {
-      if (turn === 0) json(response, { detail: 'Bag not found' }, 404)
-      else response.writeHead(404).end('<html><title>404</title></html>')
-    })
-    const service = serviceFor(server.url)
-    await service.deleteBag(bag)
-    expect(await failureOf(service.deleteBag(bag))).toMatchObject({
-      code: 'bad-answer',
-      facts: { status: 404 },
-    })
-  })
+  it.each([404, 410])(
+    'take a bag that is gone for deleted (%i), but not the web page of a wrong URL',
+    async (status) => {
+      const server = await scripted((_request, response, turn) => {
+        if (turn === 0) json(response, { detail: 'Bag not found' }, status)
+        else response.writeHead(status).end('<html><title>Not here</title></html>')
+      })
+      const service = serviceFor(server.url)
+      await service.deleteBag(bag)
+      expect(await failureOf(service.deleteBag(bag))).toMatchObject({
+        code: 'bad-answer',
+        facts: { status },
+      })
+    },
+  )
 
   it('do not take a delete for done when the service says no', async () => {
     const server = await scripted((_request, response) => {
