@@ -35,7 +35,7 @@ export interface BridgeSettings {
 export interface Bridge {
   /**
    * Resolves when the kernel has the mount. `before` is run when nothing else is mounted there. Rejects `busy` where
-   * something is, or another drive is being mounted.
+   * something is, and with dev-fuse also where another drive is being mounted.
    */
   mount(before: () => Promise<void>): Promise<void>
   /** Rejects `busy` while programs use the drive; `lazy` detaches it all the same. */
