@@ -20,6 +20,7 @@ import { ReadTally } from './read-tally.ts'
 import type { FactsAccess } from '../domain/record.ts'
 import { RangeSupport } from './range-support.ts'
 import { StreamCount } from './stream-count.ts'
+import { TakenBack } from './taken-back.ts'
 
 /** Content that waits to reach the disk; new downloads wait while there is more of it. */
 const MOST_WAITING = 64
@@ -166,7 +167,7 @@ export class BagCache {
     const { clock, count = new StreamCount(clock) } = dependencies
     const diskSpeed = new DiskSpeed(clock)
     const cache = new BagCache(
-      { ...dependencies, layout, space, support, diskSpeed, count },
+      { ...dependencies, layout, space, support, diskSpeed, count, takenBack: new TakenBack() },
       settings,
       readDispatcher,
     )
@@ -386,8 +387,14 @@ export class BagCache {
     }
   }
 
+  /** How often content that was read has been taken back since the cache was opened; see `TakenBack`. */
+  get timesTakenBack(): number {
+    return this.#dependencies.takenBack.times
+  }
+
   /** Removes all content that is neither open nor pinned. */
   async clear(): Promise<void> {
+    this.#dependencies.takenBack.note()
     await this.#dependencies.space.clear()
   }
 

@@ -11,6 +11,7 @@ import { Belief, COMPARED_BYTES, type AnswerHead } from './belief.ts'
 import type { CacheLayout } from './cache-layout.ts'
 import type { CacheSpace } from './cache-space.ts'
 import { ContentHash } from './content-hash.ts'
+import type { TakenBack } from './taken-back.ts'
 import type { Waiters } from './waiters.ts'
 
 /** Present ranges are written down after this many new bytes, but not more often than every 2 s. */
@@ -32,6 +33,7 @@ export interface ContentDependencies extends BagKnowledgeDeps {
   readonly layout: CacheLayout
   readonly space: CacheSpace
   readonly background: BackgroundWork
+  readonly takenBack: TakenBack
   /** The reads that wait for bytes. */
   readonly waiters: Waiters
   /** Called when content became complete, or a check ended. */
@@ -239,6 +241,7 @@ export class BagContent {
   /** An answer of the service tells otherwise than what is here: that goes with its last reader. Returns the error to throw. */
   contradicted(): DriveError {
     this.#isContradicted = true
+    this.#dependencies.takenBack.note()
     this.known.forgetLength()
     return new DriveError('corrupt', 'The content came twice, and not the same.')
   }
@@ -371,6 +374,7 @@ export class BagContent {
     this.#superseded.pop()
     this.#belief.forget()
     this.#generation += 1
+    this.#dependencies.takenBack.note()
     old.close()
     this.#description = undefined
     const replacing = this.#replacing

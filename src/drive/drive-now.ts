@@ -1,3 +1,4 @@
+import type { BagCache } from '../content/bag-cache.ts'
 import { encodeName } from '../domain/names.ts'
 import type { NodeId } from '../domain/ids.ts'
 import type { Listing } from '../namespace/listing.ts'
@@ -17,6 +18,7 @@ interface DriveNowDeps {
   readonly openFolders: OpenFolders
   readonly keptFresh: KeptFresh
   readonly listing: Pick<Listing, 'ttlMs'>
+  readonly cache: Pick<BagCache, 'timesTakenBack'>
   readonly folders: FolderHome
   readonly attributes: RootAttributes
 }
@@ -86,9 +88,9 @@ export class DriveNow {
     return this.#deps.openFolders.outdated()
   }
 
-  /** Differs when a node has content that was not written through it. */
-  contentVersion(node: NodeId): number {
-    return this.#deps.nodes.inRoot(node)?.version ?? 0
+  /** Differs when a node has content that was not written through it, or that may be other than what was read of it. */
+  contentVersion(node: NodeId): string {
+    return `${this.#deps.nodes.inRoot(node)?.version ?? 0} ${this.#deps.cache.timesTakenBack}`
   }
 
   /** Differs when the names in a directory do; undefined where that cannot be told. The root is for the listener to count. */

@@ -122,6 +122,25 @@ describe.runIf(canMount())('a download that goes wrong', () => {
     await expect.poll(() => drive.sh('cat file.bin | wc -c || true')).toBe('300000\n')
   })
 
+  it.each([
+    { what: 'all of it', look: 'cat ours.bin' },
+    { what: 'its beginning', look: 'head -c 1000 ours.bin' },
+  ])('is not what the kernel goes on with when it was wrong once: $what', async ({ look }) => {
+    const first = await bench.mount()
+    await first.sh('head -c 3000000 /dev/urandom > ours.bin')
+    await first.leave()
+    clearCache(bench.stateDir)
+    const content = await bench.service.contentOf('ours.bin')
+    const drive = await bench.mount()
+    bench.service.proxy.add({ match: DOWNLOAD, times: 1, fault: { wrongByteAt: 10 } })
+    await drive.sh(`${look} > /dev/null || true`)
+    // The reader while it is found out is told an error.
+    const sum = () => drive.sh('sha256sum < ours.bin || echo error')
+    const sums = [await sum(), await sum(), await sum()].filter((told) => told !== 'error\n')
+    expect(sums.length).toBeGreaterThan(1)
+    expect(new Set(sums)).toEqual(new Set([`${sumOf(content)}  -\n`]))
+  })
+
   it.each([-1_000, 1_000])(
     'is an error and no wrong bytes when its length is off by %i and we know it',
     async (wrongLength) => {
