@@ -1,10 +1,13 @@
-import { writeFile } from 'node:fs/promises'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { findRuntimeDir } from '../../../src/config/runtime-dir.ts'
 import { useTempDir } from '../state/temp-dir.ts'
 
 const dir = useTempDir()
+afterEach(() => {
+  vi.unstubAllEnvs()
+})
 
 test('is made where XDG_RUNTIME_DIR says', () => {
   expect(findRuntimeDir({ XDG_RUNTIME_DIR: dir.path })).toBe(join(dir.path, 'bagfs'))
@@ -24,3 +27,18 @@ test('is refused in one sentence where it cannot be made', async () => {
     )
   }
 })
+
+test.each(['a file', 'a link'])(
+  'is in the state directory where %s has its name in /tmp',
+  async (what) => {
+    vi.stubEnv('TMPDIR', dir.path)
+    vi.stubEnv('XDG_STATE_HOME', join(dir.path, 'home'))
+    const taken = join(dir.path, `bagfs-${process.getuid?.() ?? 0}`)
+    if (what === 'a file') await writeFile(taken, '')
+    else {
+      await mkdir(join(dir.path, 'of another user'))
+      await symlink(join(dir.path, 'of another user'), taken)
+    }
+    expect(findRuntimeDir({})).toBe(join(dir.path, 'home', 'bagfs', 'run'))
+  },
+)
