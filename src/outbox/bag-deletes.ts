@@ -91,16 +91,33 @@ export class BagDeletes {
 
   /** No listing has the bag from now on: a put that was given it, and has older ones to delete yet, keeps when it was uploaded. */
   async #noteUploaded(bagId: BagId, signal: AbortSignal): Promise<void> {
-    const { outbox, listing } = this.#deps
-    const isLeft = (put: Intent): boolean =>
+    const { outbox } = this.#deps
+    const isLeft = (put: Intent): put is PutIntent =>
       put.kind === 'put' && put.bagId === bagId && bagsToDelete(put).length > 0
     const left = outbox.intents().filter(isLeft)
     if (left.length === 0) return
-    const { index } = await listing.refreshNow(signal)
-    const records = index.recordsOf(bagId)
-    if (records.length === 0) return
-    const note = ofPut((put) => seenUploaded(put, { bagId, atMs: latestUpload(records) }))
+    const lastMs = Math.max(...left.map(({ answeredAtMs = 0 }) => answeredAtMs))
+    const atMs = await this.#listedUpload(bagId, lastMs, signal)
+    if (atMs === undefined) return
+    const note = ofPut((put) => seenUploaded(put, { bagId, atMs }))
     for (const { id } of left) await outbox.update(id, note, this.#settings)
+  }
+
+  /** When a bag was uploaded that was answered then, as soon as a listing tells it; undefined where none does in time. */
+  async #listedUpload(
+    bagId: BagId,
+    answeredAtMs: number,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { clock, listing } = this.#deps
+    const { listingLagMs } = this.#settings
+    for (let looks = 0; ; looks += 1) {
+      const { index, startedAtMs } = await listing.refreshNow(signal)
+      const records = index.recordsOf(bagId)
+      if (records.length > 0) return latestUpload(records)
+      if (startedAtMs >= answeredAtMs + listingLagMs || looks > LOOKS) return undefined
+      await clock.sleep(listingLagMs / LOOKS, signal)
+    }
   }
 
   /** Content that was stored meanwhile and given the id of the bag has made the deleter leave it. */

@@ -13,6 +13,14 @@ async function carryOut({ uploader }: Workshop, id: IntentId): Promise<void> {
   await uploader.finished(id)
 }
 
+/** Resolves when each listing is sure to have what was stored so far. */
+async function untilLagIsOver({ listing }: Workshop): Promise<void> {
+  const sureAtMs = Date.now() + 800
+  await expect
+    .poll(async () => (await listing.refreshNow()).startedAtMs, { timeout: 10_000 })
+    .toBeGreaterThan(sureAtMs)
+}
+
 describe('the old place of content that moved', () => {
   it('keeps its bag when the new place is in a damaged intent', async () => {
     const shop = await openWorkshop()
@@ -79,6 +87,30 @@ describe('the old place of content that moved', () => {
     expect(shop.outbox.get(over)).toMatchObject({ replacedAreDeleted: true })
     // It may be another machine's.
     expect((await shop.service.list()).map(({ bag_id }) => bag_id)).toContain(old)
+  })
+
+  it('goes also when that was replaced before any listing had it', async () => {
+    const shop = await openWorkshop({ listingLagMs: 800 })
+    const old = await shop.given('old', 'content')
+    const moved = await shop.put('new', 'content', { phase: 'held', heldUntilMs: Infinity })
+    const over = await shop.put('old', 'over', { replaces: [old], after: [{ id: moved }] })
+    const { proxy } = shop.service
+    const headers = { 'content-type': 'application/json' }
+    const answer = { status: 200, headers, body: JSON.stringify(await shop.service.list()) }
+    const late = { match: { path: /files_list/ }, fault: { answer } }
+    proxy.add(late)
+    await carryOut(shop, over)
+    const { bagId } = shop.outbox.put(over) ?? {}
+    if (bagId === undefined) throw new Error('It was not stored.')
+    proxy.clear()
+    proxy.add({ ...late, times: 2 })
+    await carryOut(shop, await shop.put('old', 'over that', { replaces: [bagId] }))
+    await shop.listing.refreshNow()
+    expect(shop.service.deletes()).toBe(1)
+    await shop.outbox.update(moved, publish, { durable: false })
+    await untilLagIsOver(shop)
+    await shop.uploader.drain(stop)
+    expect(await shop.service.contents()).toEqual({ new: 'content', old: 'over that' })
   })
 
   it('waits for what took the place of the new one', async () => {
