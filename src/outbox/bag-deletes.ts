@@ -103,7 +103,7 @@ export class BagDeletes {
     for (const { id } of left) await outbox.update(id, note, this.#settings)
   }
 
-  /** When a bag was uploaded that was answered then, as soon as a listing tells it; undefined where none does in time. */
+  /** When a bag was uploaded, as soon as a listing tells it: its lag begins at the answer. Undefined where none tells it. */
   async #listedUpload(
     bagId: BagId,
     answeredAtMs: number,
