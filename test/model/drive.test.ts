@@ -7,7 +7,15 @@ import { silentLogger } from '../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../src/local-service/server.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { SEED } from '../support/seed.ts'
-import { inTrouble, operations, operationsInTrouble, run } from './user.ts'
+import {
+  inTrouble,
+  listedLate,
+  operations,
+  operationsInTrouble,
+  operationsListedLate,
+  run,
+  runListedLate,
+} from './user.ts'
 
 const RUNS = Number(process.env['BAGFS_MODEL_RUNS'] ?? 1_000)
 const RUNS_IN_TROUBLE = Math.ceil(RUNS / 4)
@@ -76,5 +84,22 @@ describe('a drive and plain maps', () => {
       { ...LIMITS, numRuns: RUNS_IN_TROUBLE },
     )
     expect(overflows).toEqual([])
+  })
+
+  const late = `agree though the service lists late (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
+  it(late, { timeout: 1_800_000 }, async () => {
+    await fc.assert(
+      fc.asyncProperty(operationsListedLate, async (all) => {
+        const home = { ...(await newHome()), ...listedLate }
+        const proxy = await startFaultProxy(home.url)
+        try {
+          await runListedLate(home, all, proxy)
+          rmSync(home.dir, { recursive: true, force: true })
+        } finally {
+          await proxy.close()
+        }
+      }),
+      { ...LIMITS, numRuns: RUNS_IN_TROUBLE },
+    )
   })
 })

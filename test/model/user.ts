@@ -106,6 +106,17 @@ export const operationsInTrouble = fc.array(
   { minLength: 5, maxLength: 30 },
 )
 
+/** Of these all have to do with the account by the drive alone, and none waits for the service. */
+const operationOfDrive = operation.filter(({ op }) => !op.endsWith('elsewhere') && op !== 'restore')
+export const operationsListedLate = fc.array(
+  fc.oneof(
+    { weight: 2, arbitrary: pause },
+    { weight: 1, arbitrary: operationOfFolders },
+    { weight: 5, arbitrary: operationOfDrive },
+  ),
+  { minLength: 5, maxLength: 30 },
+)
+
 /** A drive whose folders are stored between what is done to them, and that has no patience. */
 export const inTrouble = {
   writeBack: true,
@@ -115,6 +126,24 @@ export const inTrouble = {
     uploads: { ...TUNING.uploads, retryBaseMs: 200, retryMaxMs: 400, deletingMs: 200 },
   },
 } satisfies Partial<DriveHome>
+
+const LATE_MS = 60
+
+/** The same, of a service that lists each change only later. */
+export const listedLate = {
+  writeBack: true,
+  settings: { folderRestMs: 20, listingLagMs: 2 * LATE_MS },
+} satisfies Partial<DriveHome>
+
+/** As `run`, with a proxy before the account that lists late. */
+export async function runListedLate(
+  account: DriveHome,
+  all: readonly (Operation | Pause)[],
+  proxy: FaultProxy,
+): Promise<void> {
+  proxy.lagListing(LATE_MS)
+  await run(account, all, proxy)
+}
 
 /** What waits for the service, and rejects while it is in trouble. */
 const WAITING: ReadonlySet<string> = new Set(['sync', 'remount', 'out and back'])
@@ -146,6 +175,9 @@ export async function run(
   } finally {
     await user.drop()
   }
+  await eventually(() => {
+    if (proxy?.listsAll() === false) throw new Error('The listing lags.')
+  })
   await checkElsewhere(home, user.model)
 }
 

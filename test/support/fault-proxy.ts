@@ -91,6 +91,8 @@ export interface FaultProxy {
   clear(): void
   /** From now on the listing shows a change that much later; for accounts that only this proxy changes. */
   lagListing(ms: number): void
+  /** True when the listing shows all changes that were made. */
+  listsAll(): boolean
   /** From now on the listing calls each folder NAME.zip. */
   zipFolders(): void
   /** Refuses connections and breaks those that are open; the port stays ours to take again. */
@@ -118,8 +120,9 @@ export async function startFaultProxy(
       seen.isCut = !response.writableEnded
       seen.isOver = true
     })
+    const isToNote = lagging !== undefined && request.method !== 'GET'
     const changed = async (): Promise<void> => {
-      if (request.method !== 'GET') await lagging?.note(request)
+      if (isToNote) await lagging?.note(request)
     }
     if (zipped !== undefined && isListing(request) && fault === undefined) {
       zipped.answer(request, response).catch(() => request.socket.destroy())
@@ -129,7 +132,8 @@ export async function startFaultProxy(
       lagging.answer(request, response).catch(() => request.socket.destroy())
       return
     }
-    serve({ target: new URL(target), agent, request, response, fault: fault ?? {}, seen, changed })
+    const passage = { target: new URL(target), agent, request, response, seen, changed, isToNote }
+    serve({ ...passage, fault: fault ?? {} })
   })
   server.requestTimeout = 0
   server.on('connection', (socket) => {
@@ -162,6 +166,7 @@ export async function startFaultProxy(
     lagListing: (ms) => {
       lagging = new LaggingListing(target, ms)
     },
+    listsAll: () => lagging?.isUpToDate !== false,
     zipFolders: () => {
       zipped = new ZippedListing(target)
     },
@@ -233,6 +238,8 @@ interface Passage {
   readonly seen: SeenRequest
   /** Awaited when the service has answered, before a client hears of it. */
   readonly changed: () => Promise<void>
+  /** True for a change that the listing is to show later: it is waited for, although the client has gone. */
+  readonly isToNote: boolean
 }
 
 /** Less than any form of an upload has. */
@@ -295,7 +302,8 @@ function answerForEver(response: http.ServerResponse, bytesPerSecond: number): v
   })
 }
 
-function forward({ target, agent, request, response, fault, seen, changed }: Passage): void {
+function forward(passage: Passage): void {
+  const { target, agent, request, response, fault, seen, changed, isToNote } = passage
   const headers = { ...request.headers, host: target.host }
   if (fault.noRanges === true) delete headers.range
   const { method } = request
@@ -313,7 +321,9 @@ function forward({ target, agent, request, response, fault, seen, changed }: Pas
   }
   const cutAfter = fault.at?.moment === 'sending' ? PART_BYTES : (fault.cutRequestAfter ?? Infinity)
   onward.on('error', breakClient)
-  response.on('close', () => onward.destroy())
+  response.on('close', () => {
+    if (!isToNote || !request.complete) onward.destroy()
+  })
   request.on('data', (chunk: Buffer) => {
     seen.bodyBytes += chunk.length
     const surplus = seen.bodyBytes - cutAfter
@@ -342,6 +352,10 @@ function forward({ target, agent, request, response, fault, seen, changed }: Pas
       return
     }
     const passOn = (): void => {
+      if (response.destroyed) {
+        answer.resume()
+        return
+      }
       if (fault.endsWithConnection !== undefined) {
         response.useChunkedEncodingByDefault = false
         response.shouldKeepAlive = false

@@ -26,6 +26,11 @@ export class LaggingListing {
     this.#snapshots.push(await this.#look(headers.authorization, Date.now()))
   }
 
+  /** True when the listing has all that was noted. */
+  get isUpToDate(): boolean {
+    return (this.#snapshots.at(-1)?.atMs ?? 0) <= Date.now() - this.#lagMs
+  }
+
   async answer(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     const body = await this.body(request)
     response.writeHead(200, { 'content-type': 'application/json' }).end(body)
