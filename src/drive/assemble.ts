@@ -130,10 +130,10 @@ export function assemble(given: DriveDeps, settings: DriveSettings) {
   const changes = new NameChanges({ ...shared, removals }, settings)
   const rootNodes = new RootNodes({ ...shared, folders }, settings)
   const inRoot = { ...shared, names, rootNodes, removals, changes, folders, extended }
-  const renames = new Renames(inRoot)
+  const gate = new MoveGate()
+  const renames = new Renames({ ...inRoot, gate })
   const root = new RootHome({ ...inRoot, files, renames }, settings)
   const parts = { ...inRoot, contents, openFolders, root }
-  const gate = new MoveGate()
   const moves = new Moves({ ...parts, handles, gate, settings })
   const unclosed = new Unclosed({ ...parts, handles })
   const rootTrash = new RootTrash(parts, settings)

@@ -47,11 +47,7 @@ export class NodeChanges {
 
   /** Makes a change of names in two directories. */
   ofBoth<Result>(one: NodeId, other: NodeId, task: () => Promise<Result>): Promise<Result> {
-    const { gate } = this.#deps
-    return gate.change(
-      () => this.#pathOf(one),
-      () => gate.change(() => this.#pathOf(other), task),
-    )
+    return this.#deps.gate.changeAll([() => this.#pathOf(one), () => this.#pathOf(other)], task)
   }
 
   /** Resolves when a node is at a place that it does not leave now. */

@@ -51,6 +51,8 @@ export class Uploader {
   /** Puts whose upload may have arrived without us knowing, until they are confirmed or gone. */
   readonly #mayHaveArrived = new Set<IntentId>()
   readonly #publishing = new Set<IntentId>()
+  /** See `keepBack`. */
+  readonly #keptBack = new Set<ReadonlySet<IntentId>>()
   #cancelTimer: (() => void) | undefined
   #kicked = false
   #closed = false
@@ -146,6 +148,16 @@ export class Uploader {
 
   isRunning(id: IntentId): boolean {
     return this.#jobs.has(id)
+  }
+
+  /** No try of these begins in the background until what this answers is called. */
+  keepBack(ids: readonly IntentId[]): () => void {
+    const kept = new Set(ids)
+    this.#keptBack.add(kept)
+    return () => {
+      this.#keptBack.delete(kept)
+      this.kick()
+    }
   }
 
   /** Tries one again now, also when it waits for the user. */
@@ -290,8 +302,12 @@ export class Uploader {
     const { id, phase } = intent
     const isAtRest = this.#isOver(intent) && !isWatched(intent)
     if (phase === 'local' || isAtRest || isForUser(intent)) return false
-    if (this.#jobs.has(id) || this.#publishing.has(id)) return false
+    if (this.#jobs.has(id) || this.#publishing.has(id) || this.#isKeptBack(id)) return false
     return !isSuperseded(this.#deps.outbox, id) && !this.#drain.hasFailed(id)
+  }
+
+  #isKeptBack(id: IntentId): boolean {
+    return [...this.#keptBack].some((kept) => kept.has(id))
   }
 
   #wakeAt(soonestMs: number, nowMs: number): void {

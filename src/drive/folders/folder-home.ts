@@ -6,7 +6,7 @@ import {
   type SpecialNode,
 } from '../../domain/attributes.ts'
 import { DriveError, noSuchFile } from '../../domain/errors.ts'
-import type { NodeId } from '../../domain/ids.ts'
+import type { IntentId, NodeId } from '../../domain/ids.ts'
 import { NOTHING } from '../../intents/base.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -272,6 +272,22 @@ export class FolderHome implements Home, InsideOfFolders {
       throw new DriveError('stale', 'The folder has changed meanwhile.')
     }
     if (children.size > 0) throw new DriveError('not-empty', 'The folder is not empty.')
+  }
+
+  /** The intents that hold changes of a folder, also of one that is not open. */
+  intentsOf({ id, entry }: FileNode): readonly IntentId[] {
+    const own = this.#deps.folders.opened(id)?.intentId
+    const shown = entry?.kind === 'pending' ? entry.intent.id : undefined
+    return [own, shown].filter((each) => each !== undefined)
+  }
+
+  /** Runs a task while nothing else changes these folders. */
+  async inTurns<Result>(nodes: readonly FileNode[], task: () => Promise<Result>): Promise<Result> {
+    const { folders } = this.#deps
+    return folders.inTurns(
+      nodes.flatMap(({ id }) => folders.opened(id) ?? []),
+      task,
+    )
   }
 
   /** Waits until nothing of a folder is on its way to the service. */

@@ -21,29 +21,40 @@ export class MoveGate {
   readonly #closed = new Set<ClosedPath>()
   #isShut = false
 
-  /**
-   * Makes a change of what is at a path; waits while that, or a directory that it is in, leaves its place. It may be
-   * at another one then, so the path is asked for anew.
-   */
-  async change<Result>(
+  /** As `changeAll`, of what is at one path. */
+  change<Result>(
     pathNow: () => string | undefined,
+    task: () => Promise<Result>,
+    what: ChangeKind = {},
+  ): Promise<Result> {
+    return this.changeAll([pathNow], task, what)
+  }
+
+  /**
+   * Makes a change of what is at these paths; waits while that, or a directory that it is in, leaves its place. It may be
+   * at another one then, so the paths are asked for anew.
+   */
+  async changeAll<Result>(
+    pathsNow: readonly (() => string | undefined)[],
     task: () => Promise<Result>,
     { isOfContent = false }: ChangeKind = {},
   ): Promise<Result> {
-    // Looked at and noted in one turn: a move must not close the path in between.
-    while (this.#over(pathNow(), isOfContent) !== undefined) {
+    const closedOne = () => pathsNow.find((pathNow) => this.#over(pathNow(), isOfContent))
+    // Looked at and noted in one turn: a move must not close a path in between. None is noted while another is waited for.
+    for (let pathNow = closedOne(); pathNow !== undefined; pathNow = closedOne()) {
       await this.#untilOpen(pathNow, isOfContent)
     }
     if (this.#isShut) throw driveCloses()
-    const path = pathNow()
-    if (path === undefined) return task()
     const { promise: end, resolve } = deferred()
-    const change = { path, end }
-    this.#underWay.add(change)
+    const changes = pathsNow.flatMap((pathNow) => {
+      const path = pathNow()
+      return path === undefined ? [] : [{ path, end }]
+    })
+    for (const change of changes) this.#underWay.add(change)
     try {
       return await task()
     } finally {
-      this.#underWay.delete(change)
+      for (const change of changes) this.#underWay.delete(change)
       resolve()
     }
   }

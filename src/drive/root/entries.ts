@@ -47,6 +47,8 @@ export class Entries {
   readonly #deps: EntriesDeps
   readonly #lag: Lag
   readonly #noListing: ListingIndex = indexListing([])
+  /** What the names mean while they stand still. */
+  #held: Tree | undefined
   #tree: { readonly of: ListingSnapshot | undefined; readonly tree: Tree } | undefined
   /** When the root last changed, in milliseconds since the epoch. */
   changedAtMs = 0
@@ -64,7 +66,7 @@ export class Entries {
       for (const intent of [before, after]) {
         if (intent !== undefined) this.#tell(() => namesOfIntent(this.#known, intent))
       }
-      if (!this.#follows(before, after)) this.#tree = undefined
+      if (this.#held !== undefined || !this.#follows(before, after)) this.#tree = undefined
       this.changedAtMs = deps.clock.now()
     })
     deps.listing.onChange((_snapshot, only) => {
@@ -135,6 +137,25 @@ export class Entries {
   }
 
   tree(): Tree {
+    return this.#held ?? this.#treeNow()
+  }
+
+  /**
+   * All names mean what they do until what this answers is called: between the steps of a change of names, a name may
+   * mean nothing, or what nothing is to be made of. One at a time: callers hold the lock of names.
+   */
+  holdStill(nodes: readonly FileNode[]): () => void {
+    const namesNow = (): string[] => nodes.flatMap(({ name }) => name ?? [])
+    const before = namesNow()
+    this.#held = this.#treeNow()
+    return () => {
+      if (this.#held === undefined) return
+      this.#held = undefined
+      this.#tell(() => [...before, ...namesNow()])
+    }
+  }
+
+  #treeNow(): Tree {
     const snapshot = this.#deps.listing.current()
     if (this.#tree === undefined || this.#tree.of !== snapshot) {
       const tree = buildTree(this.#index, this.#deps.outbox.intents())
@@ -188,9 +209,9 @@ export class Entries {
     return this.#deps.listing.current()?.index ?? this.#noListing
   }
 
-  /** True when a visible entry is this bag. */
+  /** True when a visible entry is this bag, also where names stand still. */
   shows(bagId: BagId): boolean {
-    return this.tree().usesOf(bagId) > 0
+    return this.#treeNow().usesOf(bagId) > 0
   }
 
   /**

@@ -87,10 +87,16 @@ export class NameChanges {
     if (node.hasUnpromised) return this.#renameDraft(node, { shown, serviceName, replaced })
     const { entry } = node
     if (entry === undefined) throw goneFile()
-    const intent = await this.#recordRename(entry, serviceName, replaced)
-    rootNames.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
-    entries.follow(node)
-    return intent
+    const goOn = entries.holdStill([node])
+    try {
+      const intent = await this.#recordRename(entry, serviceName, replaced)
+      goOn()
+      rootNames.rename(node, entries.tree().resolve(shown)?.shown ?? shown, serviceName)
+      entries.follow(node)
+      return intent
+    } finally {
+      goOn()
+    }
   }
 
   /** Promises what is written of a node that is to be exchanged; throws for one that cannot be. */

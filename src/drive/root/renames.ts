@@ -1,4 +1,4 @@
-import type { BagId } from '../../domain/ids.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { PutIntent } from '../../intents/intent.ts'
@@ -29,10 +29,20 @@ interface RenamesDeps {
   readonly folders: {
     /** Waits until nothing of a folder is on its way to the service. */
     untilIdle(node: FileNode): Promise<void>
+    /** The intents that hold changes of a folder. */
+    intentsOf(node: FileNode): readonly IntentId[]
+    /** Runs a task while nothing else changes these folders. */
+    inTurns<Result>(nodes: readonly FileNode[], task: () => Promise<Result>): Promise<Result>
     /** A folder has got another name at the service. */
     renamed(from: string, to: string): void
     /** Each of two folders has got the name of the other at the service. */
     exchanged(one: string, other: string): void
+  }
+  readonly gate: {
+    /** No change at a path, or below it, begins until what this answers is called. */
+    close(path: string): () => void
+    /** Resolves when nothing of that is being changed any more. */
+    untilChanged(path: string): Promise<void>
   }
   readonly outbox: Outbox
   readonly puts: Puts
@@ -63,7 +73,7 @@ export class Renames {
 
   /** Resolves when the change is as safe as the mode promises. In mode through, one that fails is taken back. */
   async rename(name: string, newName: string): Promise<void> {
-    const { entries, names, changes, folders } = this.#deps
+    const { entries, changes, folders } = this.#deps
     refuseTrash(newName)
     const node = await this.#find(name, newName)
     // What cannot be done in any case waits for nothing.
@@ -76,8 +86,12 @@ export class Renames {
     if (target !== node) {
       await this.#deps.rootRoom.check(node, changes.bytesSentAgain(node, newName))
     }
-    const before = this.#before(node, target)
-    const intent = await names.run('names', () => changes.rename(node, name, newName))
+    let before = this.#before(node, target)
+    const both = target === undefined ? [node] : [node, target]
+    const intent = await this.#alone(both, () => {
+      before = this.#before(node, target)
+      return changes.rename(node, name, newName)
+    })
     if (isFolder) folders.renamed(before.serviceName, node.serviceName)
     const unpinned = this.#movePin(before.name, node.name)
     if (intent !== undefined) await this.#secure(node, intent, { ...before, unpinned })
@@ -88,16 +102,64 @@ export class Renames {
    * uploads, one that fails leaves nothing that could be taken back.
    */
   async exchange(name: string, otherName: string): Promise<void> {
-    const { names, changes, folders, rootRoom, uploader } = this.#deps
+    const { changes, folders, rootRoom, uploader } = this.#deps
     const one = await this.#find(name, otherName)
     const other = await this.#find(otherName, name)
     for (const node of [one, other]) await this.#untilIdle(node)
     if (one === other) return
     await rootRoom.check(one, changes.bytesSentAgain(one, otherName))
     await rootRoom.check(other, changes.bytesSentAgain(other, name))
-    await names.run('names', () => this.#exchangeNow([one, name], [other, otherName]))
+    await this.#alone([one, other], () => this.#exchangeNow([one, name], [other, otherName]))
     folders.exchanged(one.serviceName, other.serviceName)
     uploader.kick()
+  }
+
+  /**
+   * Changes the names of these nodes while nothing changes what is in a folder of them, and none of them is stored: what
+   * is in it belongs to an intent of its name.
+   */
+  async #alone<Result>(nodes: readonly FileNode[], task: () => Promise<Result>): Promise<Result> {
+    const { names, folders } = this.#deps
+    const inside = nodes.filter(({ isFolder }) => isFolder)
+    if (inside.length === 0) return names.run('names', task)
+    for (;;) {
+      for (const node of inside) await this.#untilIdle(node)
+      const goOn = this.#keepOut(inside)
+      try {
+        await this.#untilUnchanged(inside)
+        const done = await names.run('names', () =>
+          folders.inTurns(inside, async () =>
+            inside.some((node) => this.#isBeingStored(node)) ? undefined : { result: await task() },
+          ),
+        )
+        if (done !== undefined) return done.result
+      } finally {
+        goOn()
+      }
+    }
+  }
+
+  /** From now on no change in these folders begins, nor is one of them stored. */
+  #keepOut(folders: readonly FileNode[]): () => void {
+    const { gate, uploader } = this.#deps
+    const ids = folders.flatMap((node) => this.#deps.folders.intentsOf(node))
+    const ends = folders.flatMap(({ path }) => (path === undefined ? [] : gate.close(path)))
+    ends.push(uploader.keepBack(ids))
+    return () => {
+      for (const end of ends) end()
+    }
+  }
+
+  async #untilUnchanged(folders: readonly FileNode[]): Promise<void> {
+    const paths = folders.flatMap(({ path }) => path ?? [])
+    await Promise.all(paths.map((path) => this.#deps.gate.untilChanged(path)))
+  }
+
+  /** As `#untilIdle` waits for it. */
+  #isBeingStored(node: FileNode): boolean {
+    const { folders, outbox, uploader } = this.#deps
+    const ids = folders.intentsOf(node)
+    return ids.some((id) => outbox.put(id)?.changes !== undefined && uploader.isRunning(id))
   }
 
   /**
@@ -106,12 +168,18 @@ export class Renames {
    */
   async #exchangeNow(...both: readonly [Named, Named]): Promise<void> {
     const { rootNames, entries, changes } = this.#deps
+    for (const [, name] of both) entries.resolve(name)
     for (const [node, name] of both) await changes.prepareExchange(node, name)
     const [[one], [other]] = both
     const names = [one.serviceName, other.serviceName] as const
-    await changes.recordExchanged(one, names[1])
-    await changes.recordExchanged(other, names[0])
-    rootNames.exchange(one, other)
+    const goOn = entries.holdStill([one, other])
+    try {
+      await changes.recordExchanged(one, names[1])
+      await changes.recordExchanged(other, names[0])
+      rootNames.exchange(one, other)
+    } finally {
+      goOn()
+    }
     for (const node of [one, other]) entries.follow(node)
   }
 
