@@ -94,13 +94,24 @@ export class FolderHome implements Home, InsideOfFolders {
   async setAttributes(node: NodeId, changes: AttributeChanges): Promise<void> {
     const top = this.#deps.folders.topNode(node)
     if (top !== undefined) {
-      await this.#deps.attributes.change(top, changes)
-      const opened = this.#deps.folders.opened(node)?.folder.top
-      if (opened !== undefined) Object.assign(opened, withChanges(opened, changes))
+      await this.#setTopAttributes(top, changes)
       return
     }
     const { open, item } = await this.#deps.folders.placeToChange(node)
     await open.attributes.set(item, changes)
+  }
+
+  /** The time of what came into it, or left it, since its own was set stays. */
+  async #setTopAttributes(top: FileNode, changes: AttributeChanges): Promise<void> {
+    const opened = this.#deps.folders.opened(top.id)?.folder.top
+    if (opened === undefined) {
+      await this.#deps.attributes.change(top, changes)
+      return
+    }
+    const { mtimeMs } = this.#topAttributes(top)
+    const all = { ...changes, mtimeMs: changes.mtimeMs ?? mtimeMs }
+    await this.#deps.attributes.change(top, all)
+    Object.assign(opened, withChanges(opened, all))
   }
 
   async truncate(node: NodeId, length: number): Promise<void> {

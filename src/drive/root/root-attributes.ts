@@ -6,7 +6,7 @@ import {
   withAllTimes,
 } from '../../domain/attributes.ts'
 import type { Clock } from '../../domain/clock.ts'
-import type { IntentId } from '../../domain/ids.ts'
+import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { BagFacts, BagRecord, FactsAccess } from '../../domain/record.ts'
 import { ofPut, withAttributes } from '../../intents/transitions.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
@@ -118,11 +118,17 @@ export class RootAttributes {
       // A stat that asks by the node must not be told what the intent was before.
       if (name !== undefined) this.#deps.entries.resolve(name)
     }
-    if (entry?.kind === 'bag') {
-      const { atimeMs } = withChanges(this.#keptOf(node), changes)
-      this.#deps.facts.learn(entry.record.bagId, { ...changes, atimeMs })
-    }
+    if (entry?.kind === 'bag') await this.#changeBag(node, entry.record.bagId, changes)
     if (changes.atimeMs !== undefined) node.readAtMs = undefined
+  }
+
+  /** What stored it a moment ago may be shown once more by the next mount, and a folder goes on to collect changes with it. */
+  async #changeBag(node: FileNode, bagId: BagId, changes: AttributeChanges): Promise<void> {
+    const { facts, outbox } = this.#deps
+    const { atimeMs } = withChanges(this.#keptOf(node), changes)
+    facts.learn(bagId, { ...changes, atimeMs })
+    const puts = outbox.ofBag(bagId).filter((each) => each.kind === 'put' && each.bagId === bagId)
+    await Promise.all(puts.map(({ id }) => this.#changeIntent(id, { ...changes, atimeMs })))
   }
 
   async #changeIntent(id: IntentId, changes: AttributeChanges): Promise<void> {

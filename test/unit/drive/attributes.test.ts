@@ -67,6 +67,48 @@ describe('mode, times and owner', () => {
     },
   )
 
+  it.each(['file', 'folder'])(
+    'of a %s that was stored a moment ago are kept by a kill',
+    async (path) => {
+      const account = await AccountInProcess.start()
+      const settings = { folderRestMs: 20, listingLagMs: 60_000 }
+      let machine = await account.open({ settings })
+      await fill(machine)
+      const before = JSON.stringify(await account.service.list())
+      const phase = () => machine.outbox.named(path).map((intent) => intent.phase)
+      await expect.poll(phase).toEqual(['confirmed'])
+      // The stored version shows from now on, and the folder goes on to collect changes.
+      await machine.drive.commands.refresh()
+      if (path === 'folder') await machine.write('folder/more', 'more')
+      const told = await set(machine, path, { ...SET, extended: { 'user.a': 'MQ==' } })
+      await machine.drop()
+      const headers = { 'content-type': 'application/json' }
+      const late = { status: 200, headers, body: before }
+      for (const fault of [{}, { answer: late }]) {
+        account.service.proxy.clear()
+        account.service.proxy.add({ match: { path: /files_list/ }, fault })
+        machine = await account.open({ settings })
+        const { mode: ofMode, mtimeMs, uid, extended } = told
+        expect(await attributes(machine, path)).toMatchObject({
+          ...{ mode: ofMode, mtimeMs, uid, extended },
+        })
+        await machine.drop()
+      }
+    },
+  )
+
+  it('of a folder leave the time of what came into it', async () => {
+    const account = await AccountInProcess.start()
+    const machine = await account.open()
+    await fill(machine)
+    await set(machine, 'folder', { mtimeMs: 1_000_000_000_000, ctimeMs: Date.now() - 10 })
+    await machine.write('folder/new', 'new')
+    const { mtimeMs } = await attributes(machine, 'folder')
+    expect(mtimeMs).toBeGreaterThan(1_000_000_000_000)
+    const changed = await set(machine, 'folder', { mode: 0o700, ctimeMs: Date.now() + 1 })
+    expect(changed.mtimeMs).toBe(mtimeMs)
+  })
+
   it('are set again one by one, and ctime moves with each', async () => {
     const account = await AccountInProcess.start()
     const machine = await account.open()
