@@ -9,6 +9,8 @@ interface AttemptsDeps extends Pick<UploaderDeps, 'outbox' | 'jobs'> {
   /** Begins a try, or answers the one that is under way. */
   readonly begin: (id: IntentId) => Job
   readonly blockersOf: (intent: Intent) => readonly IntentId[]
+  /** Resolves when a try of an intent may begin; undefined where that is so now. */
+  readonly keptBackOf: (id: IntentId) => Promise<void> | undefined
   /** True when nothing is left to do of a change. */
   readonly isOver: (intent: Intent) => boolean
 }
@@ -33,6 +35,7 @@ export class Attempts {
    * was superseded before it was sent, its successor is tried.
    */
   async attempt(id: IntentId): Promise<void> {
+    await this.#letGo(id)
     this.#refuseClosed()
     const { outbox, jobs, begin, blockersOf } = this.#deps
     const running = jobs.get(id)
@@ -67,6 +70,7 @@ export class Attempts {
     const intent = outbox.get(id)
     if (intent?.phase !== 'confirmed' || isOver(intent)) return
     await this.#afterBlockers(intent)
+    await this.#letGo(id)
     if (isSuperseded(outbox, id)) return
     begin(id)
     await this.finished(id)
@@ -87,6 +91,11 @@ export class Attempts {
       endHurry()
     }
     this.#refuseClosed()
+  }
+
+  async #letGo(id: IntentId): Promise<void> {
+    const { keptBackOf } = this.#deps
+    for (let end = keptBackOf(id); end !== undefined; end = keptBackOf(id)) await end
   }
 
   /** One intent has given way to another. */

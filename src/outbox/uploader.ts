@@ -1,4 +1,5 @@
 import { makeClosing } from '../domain/closing.ts'
+import { deferred } from '../domain/deferred.ts'
 import { DriveError } from '../domain/errors.ts'
 import type { IntentId } from '../domain/ids.ts'
 import type { Intent } from '../intents/intent.ts'
@@ -52,7 +53,10 @@ export class Uploader {
   readonly #mayHaveArrived = new Set<IntentId>()
   readonly #publishing = new Set<IntentId>()
   /** See `keepBack`. */
-  readonly #keptBack = new Set<ReadonlySet<IntentId>>()
+  readonly #keptBack = new Set<{
+    readonly ids: ReadonlySet<IntentId>
+    readonly end: Promise<void>
+  }>()
   #cancelTimer: (() => void) | undefined
   #kicked = false
   #closed = false
@@ -81,7 +85,11 @@ export class Uploader {
       blockersOf: (intent: Intent) => this.#blockersOf(intent),
       isOver: (intent: Intent) => this.#isOver(intent) && !isToLookAt(intent, deps.clock.now()),
     }
-    this.#attempts = new Attempts({ ...parts, begin: (id) => this.#run(id) })
+    this.#attempts = new Attempts({
+      ...parts,
+      begin: (id) => this.#run(id),
+      keptBackOf: (id) => this.#keptBackOf(id),
+    })
     this.#drain = new Drain({
       ...parts,
       startReady: () => {
@@ -150,12 +158,14 @@ export class Uploader {
     return this.#jobs.has(id)
   }
 
-  /** No try of these begins in the background until what this answers is called. */
+  /** No try of these begins until what this answers is called. */
   keepBack(ids: readonly IntentId[]): () => void {
-    const kept = new Set(ids)
+    const { promise: end, resolve } = deferred()
+    const kept = { ids: new Set(ids), end }
     this.#keptBack.add(kept)
     return () => {
       this.#keptBack.delete(kept)
+      resolve()
       this.kick()
     }
   }
@@ -302,12 +312,14 @@ export class Uploader {
     const { id, phase } = intent
     const isAtRest = this.#isOver(intent) && !isWatched(intent)
     if (phase === 'local' || isAtRest || isForUser(intent)) return false
-    if (this.#jobs.has(id) || this.#publishing.has(id) || this.#isKeptBack(id)) return false
+    if (this.#jobs.has(id) || this.#publishing.has(id)) return false
+    if (this.#keptBackOf(id) !== undefined) return false
     return !isSuperseded(this.#deps.outbox, id) && !this.#drain.hasFailed(id)
   }
 
-  #isKeptBack(id: IntentId): boolean {
-    return [...this.#keptBack].some((kept) => kept.has(id))
+  /** Resolves when a try of it may begin; undefined where that is so now. */
+  #keptBackOf(id: IntentId): Promise<void> | undefined {
+    return [...this.#keptBack].find(({ ids }) => ids.has(id))?.end
   }
 
   #wakeAt(soonestMs: number, nowMs: number): void {

@@ -1,11 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { isDriveError } from '../../../src/domain/errors.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import { deferred } from '../../../src/domain/deferred.ts'
 import type { NodeId } from '../../../src/domain/ids.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import { holdNextIntent } from '../../support/hold-next-intent.ts'
 
 const TIMES = 40
+/** Files that one program makes. */
+const MOST = 200
 
 /** Holds the change of an intent back that comes as the so manyth from now. */
 function holdUpdate({ outbox }: DriveInProcess, count: number) {
@@ -32,7 +36,7 @@ async function fill(
   isOver: () => boolean,
 ): Promise<readonly string[]> {
   const made: string[] = []
-  while (!isOver()) {
+  while (!isOver() && made.length < MOST) {
     const name = `${prefix}${made.length}`
     const { handle } = await drive.create(directory, name, 0o644)
     await drive.write(handle, Buffer.from(name), 0)
@@ -48,7 +52,7 @@ const filesIn = (folder: string, names: readonly string[]): readonly (readonly s
   names.map((name) => [`${folder}/${name}`, name])
 
 describe('folders whose names are exchanged', () => {
-  it.each(['that wait', 'that are stored'])(
+  it.each(['that wait', 'that are stored', 'that are being stored'])(
     'go on to be written by programs that are in them (%s)',
     async (what) => {
       const account = await AccountInProcess.start()
@@ -64,7 +68,9 @@ describe('folders whose names are exchanged', () => {
       try {
         for (let time = 0; time < TIMES; time += 1) {
           const { parent } = await machine.parent('a')
-          await machine.drive.exchange(parent, 'a', parent, 'b')
+          const exchanged = machine.drive.exchange(parent, 'a', parent, 'b')
+          if (what === 'that are being stored') await machine.drive.commands.sync()
+          await exchanged
           expect([await machine.node('a'), await machine.node('b')]).toEqual(
             time % 2 === 0 ? [other, one] : [one, other],
           )
@@ -117,5 +123,147 @@ describe('folders whose names are exchanged', () => {
     await machine.drain()
     const elsewhere = await account.open({}, 'elsewhere')
     expect(await elsewhere.tree()).toEqual(wanted)
+  })
+
+  it.each([1, 2, 3, 4])('are not stored at step %i of it', async (step) => {
+    const account = await AccountInProcess.start()
+    const machine = await account.open()
+    for (const name of ['a', 'b']) {
+      await machine.makeDirectory(name)
+      await machine.write(`${name}/first`, `first of ${name}`)
+    }
+    const held = holdUpdate(machine, step)
+    const { parent } = await machine.parent('a')
+    const exchanged = machine.drive.exchange(parent, 'a', parent, 'b')
+    await held.reached
+    const asked = (): number => account.service.events.length
+    const before = asked()
+    const synced = machine.drive.commands.sync()
+    // It asks the service for the account before it begins.
+    await expect.poll(asked).toBeGreaterThan(before)
+    for (let each = 0; each < 1_000; each += 1) await turn()
+    held.letGo()
+    await Promise.all([exchanged, synced])
+    const wanted = { 'a/first': 'first of b', 'b/first': 'first of a' }
+    expect(await machine.tree()).toEqual(wanted)
+    await machine.drain()
+    const elsewhere = await account.open({}, 'elsewhere')
+    expect(await elsewhere.tree()).toEqual(wanted)
+  })
+
+  it('take what a program closes in one that was stored and unchanged', async () => {
+    const account = await AccountInProcess.start()
+    const machine = await account.open()
+    for (const name of ['a', 'b']) {
+      await machine.makeDirectory(name)
+      await machine.write(`${name}/first`, `first of ${name}`)
+    }
+    await machine.drain()
+    await machine.drive.commands.refresh()
+    const { drive } = machine
+    const handle = await drive.open(await machine.node('a/first'), {
+      ...{ writable: true, truncate: false },
+    })
+    const held = holdNextIntent(machine)
+    const { parent } = await machine.parent('a')
+    const exchanged = drive.exchange(parent, 'a', parent, 'b')
+    await held.reached
+    const written = Promise.resolve(drive.write(handle, Buffer.from('FIRST'), 0))
+    for (let each = 0; each < 20; each += 1) await turn()
+    held.letGo()
+    await Promise.all([exchanged, written])
+    await drive.flush(handle)
+    await drive.release(handle)
+    const wanted = { 'a/first': 'first of b', 'b/first': 'FIRST of a' }
+    expect(await machine.tree()).toEqual(wanted)
+    await machine.drain()
+    const elsewhere = await account.open({}, 'elsewhere')
+    expect(await elsewhere.tree()).toEqual(wanted)
+  })
+
+  it('are written by a program while one of them gets another name', async () => {
+    const account = await AccountInProcess.start()
+    const machine = await account.open({ settings: { folderRestMs: 20 } })
+    await machine.makeDirectory('a')
+    const directory = await machine.node('a')
+    let isOver = false
+    const filling = fill(machine, directory, 'file ', () => isOver)
+    try {
+      for (let time = 0; time < TIMES; time += 1) {
+        const [from, to] = time % 2 === 0 ? (['a', 'b'] as const) : (['b', 'a'] as const)
+        await machine.rename(from, to)
+      }
+    } finally {
+      isOver = true
+    }
+    const wanted: unknown = Object.fromEntries(filesIn('a', await filling))
+    expect(await machine.tree()).toEqual(wanted)
+    await machine.drain()
+    const elsewhere = await account.open({}, 'elsewhere')
+    expect(await elsewhere.tree()).toEqual(wanted)
+  })
+
+  it.each([0, 1, 2, 5, 10, 20])(
+    'lose nothing of what moves from one to the other (%i turns before)',
+    async (lead) => {
+      const account = await AccountInProcess.start()
+      const machine = await account.open()
+      for (const name of ['a', 'a/in', 'b']) await machine.makeDirectory(name)
+      const files = Array.from({ length: 20 }, (_, at) => `file ${at}`)
+      for (const file of files) await machine.write(`a/in/${file}`, file)
+      const moved = machine.rename('a/in', 'b/in')
+      for (let each = 0; each < lead; each += 1) await turn()
+      const { parent } = await machine.parent('a')
+      await Promise.all([moved, machine.drive.exchange(parent, 'a', parent, 'b')])
+      const wanted: unknown = { ...Object.fromEntries(filesIn('a/in', files)), b: null }
+      expect(await machine.tree()).toEqual(wanted)
+      await machine.drain()
+      const elsewhere = await account.open({}, 'elsewhere')
+      expect(await elsewhere.tree()).toEqual(Object.fromEntries(filesIn('a/in', files)))
+    },
+  )
+
+  it('keep what is written in what moves from one to the other', async () => {
+    const account = await AccountInProcess.start()
+    const machine = await account.open()
+    for (const name of ['a', 'a/in', 'b']) await machine.makeDirectory(name)
+    const made: string[] = []
+    let isOver = false
+    const write = async (): Promise<void> => {
+      while (!isOver && made.length < MOST) {
+        const name = `file ${made.length}`
+        for (const path of ['a/in', 'b/in']) {
+          try {
+            await machine.write(`${path}/${name}`, name)
+            made.push(name)
+            break
+          } catch (error) {
+            if (!isDriveError(error)) throw error
+          }
+        }
+        await turn()
+      }
+    }
+    const writing = [write()]
+    try {
+      for (let time = 0; time < TIMES; time += 1) {
+        const [from, to] = await machine.node('a/in').then(
+          () => ['a/in', 'b/in'] as const,
+          () => ['b/in', 'a/in'] as const,
+        )
+        const moved = machine.rename(from, to).catch((error: unknown) => {
+          if (!isDriveError(error)) throw error
+        })
+        for (let each = 0; each < time; each += 1) await turn()
+        const { parent } = await machine.parent('a')
+        await machine.drive.exchange(parent, 'a', parent, 'b')
+        await moved
+      }
+    } finally {
+      isOver = true
+      await Promise.all(writing)
+    }
+    const contents = Object.entries(await machine.tree()).filter(([, content]) => content !== null)
+    expect(contents.map(([, content]) => content).sort()).toEqual([...new Set(made)].sort())
   })
 })
