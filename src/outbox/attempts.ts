@@ -35,7 +35,8 @@ export class Attempts {
    * was superseded before it was sent, its successor is tried.
    */
   async attempt(id: IntentId): Promise<void> {
-    await this.#letGo(id)
+    // At once, see below, where nothing keeps it back.
+    if (this.#deps.keptBackOf(id) !== undefined) await this.#letGo(id)
     this.#refuseClosed()
     const { outbox, jobs, begin, blockersOf } = this.#deps
     const running = jobs.get(id)
