@@ -7,7 +7,7 @@ import { execa } from 'execa'
  * descriptor of a map is closed. A later open never finds an older version.
  */
 const PROGRAM = `
-import errno, mmap, os, random, sys
+import errno, mmap, os, random, sys, time
 ours, theirs, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 r = random.Random(seed)
 versions, files, maps = {}, [], []
@@ -88,6 +88,9 @@ def write():
     sys.exit('it can be opened for writing')
 
 replace()
+# The other machine sees it within the time to live of its listing.
+until = time.monotonic() + 30
+while not os.path.exists(ours) and time.monotonic() < until: time.sleep(0.01)
 for step in range(count):
     choice = r.random()
     if choice < 0.08 and len(files) < 6:
