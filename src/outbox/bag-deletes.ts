@@ -85,37 +85,44 @@ export class BagDeletes {
     await this.#leaveToOthers(bagId, deleter, signal)
     if (isNeeded(this.#deps.outbox, bagId)) return false
     if (await this.#isStoredAnew(bagId, deleter, signal)) return false
-    await this.#noteUploaded(bagId, signal)
+    await this.#noteUploaded(bagId, deleter, signal)
     return this.#deleting.run(bagId, () => this.#send(bagId, deleter, signal))
   }
 
   /** No listing has the bag from now on: a put that was given it, and has older ones to delete yet, keeps when it was uploaded. */
-  async #noteUploaded(bagId: BagId, signal: AbortSignal): Promise<void> {
+  async #noteUploaded(bagId: BagId, deleter: Intent, signal: AbortSignal): Promise<void> {
     const { outbox } = this.#deps
     const isLeft = (put: Intent): put is PutIntent =>
       put.kind === 'put' && put.bagId === bagId && bagsToDelete(put).length > 0
     const left = outbox.intents().filter(isLeft)
     if (left.length === 0) return
-    const lastMs = Math.max(...left.map(({ answeredAtMs = 0 }) => answeredAtMs))
-    const atMs = await this.#listedUpload(bagId, lastMs, signal)
+    const known = new Set([deleter, ...left].map(({ id }) => id))
+    const atMs = await this.#listedUpload(bagId, signal, {
+      answeredAtMs: Math.max(...left.map(({ answeredAtMs = 0 }) => answeredAtMs)),
+      isGivenAgain: left.length > 1 || outbox.ofBag(bagId).some(({ id }) => !known.has(id)),
+    })
     if (atMs === undefined) return
     const note = ofPut((put) => seenUploaded(put, { bagId, atMs }))
     for (const { id } of left) await outbox.update(id, note, this.#settings)
   }
 
-  /** When a bag was uploaded, as soon as a listing tells it: its lag begins at the answer. Undefined where none tells it. */
+  /**
+   * When a bag was uploaded, as soon as a listing tells it: its lag begins at the answer. Undefined where none tells it. Of an
+   * id that was given before, an earlier listing may tell the upload of then.
+   */
   async #listedUpload(
     bagId: BagId,
-    answeredAtMs: number,
     signal: AbortSignal,
+    { answeredAtMs, isGivenAgain }: { answeredAtMs: number; isGivenAgain: boolean },
   ): Promise<number | undefined> {
     const { clock, listing } = this.#deps
     const { listingLagMs } = this.#settings
     for (let looks = 0; ; looks += 1) {
       const { index, startedAtMs } = await listing.refreshNow(signal)
       const records = index.recordsOf(bagId)
-      if (records.length > 0) return latestUpload(records)
-      if (startedAtMs >= answeredAtMs + listingLagMs || looks > LOOKS) return undefined
+      const isSure = startedAtMs >= answeredAtMs + listingLagMs || looks > LOOKS
+      if (records.length > 0 && (isSure || !isGivenAgain)) return latestUpload(records)
+      if (isSure) return undefined
       await clock.sleep(listingLagMs / LOOKS, signal)
     }
   }

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { IntentId } from '../../../src/domain/ids.ts'
+import { toBagId, type IntentId } from '../../../src/domain/ids.ts'
 import { publish } from '../../../src/intents/transitions.ts'
 import { discardIntents } from '../../../src/outbox/discard.ts'
 import { openWorkshop, type Workshop } from './workshop.ts'
@@ -107,6 +107,36 @@ describe('the old place of content that moved', () => {
     await carryOut(shop, await shop.put('old', 'over that', { replaces: [bagId] }))
     await shop.listing.refreshNow()
     expect(shop.service.deletes()).toBe(1)
+    await shop.outbox.update(moved, publish, { durable: false })
+    await untilLagIsOver(shop)
+    await shop.uploader.drain(stop)
+    expect(await shop.service.contents()).toEqual({ new: 'content', old: 'over that' })
+  })
+
+  it('goes also when a late listing has an earlier bag of the same id', async () => {
+    const shop = await openWorkshop({ listingLagMs: 800 })
+    await carryOut(shop, await shop.put('old', 'over'))
+    const [first] = await shop.service.list()
+    const answer = {
+      ...{ status: 200, headers: { 'content-type': 'application/json' } },
+      body: JSON.stringify([first]),
+    }
+    const late = { match: { path: /files_list/ }, fault: { answer } }
+    await carryOut(shop, await shop.delete('old', [toBagId(first?.bag_id ?? '')]))
+    const old = await shop.given('old', 'content')
+    const moved = await shop.put('new', 'content', { phase: 'held', heldUntilMs: Infinity })
+    const { proxy } = shop.service
+    proxy.add(late)
+    await shop.listing.refreshNow()
+    const over = await shop.put('old', 'over', { replaces: [old], after: [{ id: moved }] })
+    await carryOut(shop, over)
+    const { bagId } = shop.outbox.put(over) ?? {}
+    if (bagId === undefined) throw new Error('It was not stored.')
+    expect(bagId).toBe(first?.bag_id)
+    proxy.clear()
+    proxy.add({ ...late, times: 2 })
+    await carryOut(shop, await shop.put('old', 'over that', { replaces: [bagId] }))
+    proxy.clear()
     await shop.outbox.update(moved, publish, { durable: false })
     await untilLagIsOver(shop)
     await shop.uploader.drain(stop)
