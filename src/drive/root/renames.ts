@@ -153,6 +153,8 @@ export class Renames {
   async #untilUnchanged(folders: readonly FileNode[]): Promise<void> {
     const paths = folders.flatMap(({ path }) => path ?? [])
     await Promise.all(paths.map((path) => this.#deps.gate.untilChanged(path)))
+    // What an open file has in hand may wait for the network: not while names are held.
+    await this.#deps.folders.inTurns(folders, () => Promise.resolve())
   }
 
   /** As `#untilIdle` waits for it. */
