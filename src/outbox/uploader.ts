@@ -319,7 +319,8 @@ export class Uploader {
 
   /** Resolves when a try of it may begin; undefined where that is so now. */
   #keptBackOf(id: IntentId): Promise<void> | undefined {
-    return [...this.#keptBack].find(({ ids }) => ids.has(id))?.end
+    for (const { ids, end } of this.#keptBack) if (ids.has(id)) return end
+    return undefined
   }
 
   #wakeAt(soonestMs: number, nowMs: number): void {

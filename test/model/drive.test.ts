@@ -5,7 +5,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { silentLogger } from '../../src/domain/logger.ts'
 import { startLocalService, type LocalService } from '../../src/local-service/server.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { DriveHome } from '../support/drive-in-process.ts'
+import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
 import { SEED } from '../support/seed.ts'
 import {
   inTrouble,
@@ -68,38 +69,31 @@ describe('a drive and plain maps', () => {
     expect(overflows).toEqual([])
   })
 
-  const title = `agree though what is sent goes wrong (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
-  it(title, { timeout: 1_800_000 }, async () => {
-    await fc.assert(
-      fc.asyncProperty(operationsInTrouble, async (all) => {
-        const home = { ...(await newHome()), ...inTrouble }
-        const proxy = await startFaultProxy(home.url)
-        try {
-          await run(home, all, proxy)
-          rmSync(home.dir, { recursive: true, force: true })
-        } finally {
-          await proxy.close()
-        }
-      }),
-      { ...LIMITS, numRuns: RUNS_IN_TROUBLE },
-    )
+  /** Runs operations on a drive of this kind, with a proxy before its account. */
+  const agreeThrough = async <Each>(
+    all: fc.Arbitrary<readonly Each[]>,
+    kind: Partial<DriveHome>,
+    runThrough: (home: DriveHome, all: readonly Each[], proxy: FaultProxy) => Promise<void>,
+  ): Promise<void> => {
+    const property = fc.asyncProperty(all, async (each) => {
+      const home = { writeBack: true, ...(await newHome()), ...kind }
+      const proxy = await startFaultProxy(home.url)
+      try {
+        await runThrough(home, each, proxy)
+        rmSync(home.dir, { recursive: true, force: true })
+      } finally {
+        await proxy.close()
+      }
+    })
+    await fc.assert(property, { ...LIMITS, numRuns: RUNS_IN_TROUBLE })
     expect(overflows).toEqual([])
-  })
+  }
+
+  const title = `agree though what is sent goes wrong (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
+  it(title, { timeout: 1_800_000 }, () => agreeThrough(operationsInTrouble, inTrouble, run))
 
   const late = `agree though the service lists late (${RUNS_IN_TROUBLE} runs, seed ${SEED})`
-  it(late, { timeout: 1_800_000 }, async () => {
-    await fc.assert(
-      fc.asyncProperty(operationsListedLate, async (all) => {
-        const home = { ...(await newHome()), ...listedLate }
-        const proxy = await startFaultProxy(home.url)
-        try {
-          await runListedLate(home, all, proxy)
-          rmSync(home.dir, { recursive: true, force: true })
-        } finally {
-          await proxy.close()
-        }
-      }),
-      { ...LIMITS, numRuns: RUNS_IN_TROUBLE },
-    )
-  })
+  it(late, { timeout: 1_800_000 }, () =>
+    agreeThrough(operationsListedLate, listedLate, runListedLate),
+  )
 })

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { isDriveError } from '../../../src/domain/errors.ts'
+import { ROOT } from '../../../src/drive/tree/nodes.ts'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import { deferred } from '../../../src/domain/deferred.ts'
 import type { NodeId } from '../../../src/domain/ids.ts'
@@ -51,24 +52,43 @@ async function fill(
 const filesIn = (folder: string, names: readonly string[]): readonly (readonly string[])[] =>
   names.map((name) => [`${folder}/${name}`, name])
 
+/** Two folders, `a` and `b`, with a file in each. */
+async function makeBoth(machine: DriveInProcess): Promise<void> {
+  for (const name of ['a', 'b']) {
+    await machine.makeDirectory(name)
+    await machine.write(`${name}/first`, `first of ${name}`)
+  }
+}
+
+async function exchange({ drive }: DriveInProcess): Promise<void> {
+  await drive.exchange(ROOT, 'a', ROOT, 'b')
+}
+
+/** Another machine sees this, once all is stored. */
+async function expectElsewhere(
+  account: AccountInProcess,
+  machine: DriveInProcess,
+  wanted: unknown,
+): Promise<void> {
+  await machine.drain()
+  const elsewhere = await account.open({}, 'elsewhere')
+  expect(await elsewhere.tree()).toEqual(wanted)
+}
+
 describe('folders whose names are exchanged', () => {
   it.each(['that wait', 'that are stored', 'that are being stored'])(
     'go on to be written by programs that are in them (%s)',
     async (what) => {
       const account = await AccountInProcess.start()
       const machine = await account.open({ settings: { folderRestMs: 20 } })
-      for (const name of ['a', 'b']) {
-        await machine.makeDirectory(name)
-        await machine.write(`${name}/first`, 'first')
-      }
+      await makeBoth(machine)
       if (what === 'that are stored') await machine.drain()
       const [one, other] = [await machine.node('a'), await machine.node('b')]
       let isOver = false
       const filling = [one, other].map((node, at) => fill(machine, node, `of ${at} `, () => isOver))
       try {
         for (let time = 0; time < TIMES; time += 1) {
-          const { parent } = await machine.parent('a')
-          const exchanged = machine.drive.exchange(parent, 'a', parent, 'b')
+          const exchanged = exchange(machine)
           if (what === 'that are being stored') await machine.drive.commands.sync()
           await exchanged
           expect([await machine.node('a'), await machine.node('b')]).toEqual(
@@ -80,29 +100,23 @@ describe('folders whose names are exchanged', () => {
       }
       const [ofOne = [], ofOther = []] = await Promise.all(filling)
       const wanted: unknown = Object.fromEntries([
-        ['a/first', 'first'],
-        ['b/first', 'first'],
+        ['a/first', 'first of a'],
+        ['b/first', 'first of b'],
         ...filesIn('a', ofOne),
         ...filesIn('b', ofOther),
       ])
       expect(await machine.tree()).toEqual(wanted)
-      await machine.drain()
-      const elsewhere = await account.open({}, 'elsewhere')
-      expect(await elsewhere.tree()).toEqual(wanted)
+      await expectElsewhere(account, machine, wanted)
     },
   )
 
   it.each([1, 2, 3, 4])('are written by a program at step %i of it', async (step) => {
     const account = await AccountInProcess.start()
     const machine = await account.open()
-    for (const name of ['a', 'b']) {
-      await machine.makeDirectory(name)
-      await machine.write(`${name}/first`, `first of ${name}`)
-    }
+    await makeBoth(machine)
     const [one, other] = [await machine.node('a'), await machine.node('b')]
     const held = holdUpdate(machine, step)
-    const { parent } = await machine.parent('a')
-    const exchanged = machine.drive.exchange(parent, 'a', parent, 'b')
+    const exchanged = exchange(machine)
     await held.reached
     let isOver = false
     const filling = [one, other].map((node, at) => fill(machine, node, `of ${at} `, () => isOver))
@@ -120,21 +134,15 @@ describe('folders whose names are exchanged', () => {
     ])
     expect([await machine.node('a'), await machine.node('b')]).toEqual([other, one])
     expect(await machine.tree()).toEqual(wanted)
-    await machine.drain()
-    const elsewhere = await account.open({}, 'elsewhere')
-    expect(await elsewhere.tree()).toEqual(wanted)
+    await expectElsewhere(account, machine, wanted)
   })
 
   it.each([1, 2, 3, 4])('are not stored at step %i of it', async (step) => {
     const account = await AccountInProcess.start()
     const machine = await account.open()
-    for (const name of ['a', 'b']) {
-      await machine.makeDirectory(name)
-      await machine.write(`${name}/first`, `first of ${name}`)
-    }
+    await makeBoth(machine)
     const held = holdUpdate(machine, step)
-    const { parent } = await machine.parent('a')
-    const exchanged = machine.drive.exchange(parent, 'a', parent, 'b')
+    const exchanged = exchange(machine)
     await held.reached
     const asked = (): number => account.service.events.length
     const before = asked()
@@ -146,18 +154,13 @@ describe('folders whose names are exchanged', () => {
     await Promise.all([exchanged, synced])
     const wanted = { 'a/first': 'first of b', 'b/first': 'first of a' }
     expect(await machine.tree()).toEqual(wanted)
-    await machine.drain()
-    const elsewhere = await account.open({}, 'elsewhere')
-    expect(await elsewhere.tree()).toEqual(wanted)
+    await expectElsewhere(account, machine, wanted)
   })
 
   it('take what a program closes in one that was stored and unchanged', async () => {
     const account = await AccountInProcess.start()
     const machine = await account.open()
-    for (const name of ['a', 'b']) {
-      await machine.makeDirectory(name)
-      await machine.write(`${name}/first`, `first of ${name}`)
-    }
+    await makeBoth(machine)
     await machine.drain()
     await machine.drive.commands.refresh()
     const { drive } = machine
@@ -165,8 +168,7 @@ describe('folders whose names are exchanged', () => {
       ...{ writable: true, truncate: false },
     })
     const held = holdNextIntent(machine)
-    const { parent } = await machine.parent('a')
-    const exchanged = drive.exchange(parent, 'a', parent, 'b')
+    const exchanged = exchange(machine)
     await held.reached
     const written = Promise.resolve(drive.write(handle, Buffer.from('FIRST'), 0))
     for (let each = 0; each < 20; each += 1) await turn()
@@ -176,9 +178,7 @@ describe('folders whose names are exchanged', () => {
     await drive.release(handle)
     const wanted = { 'a/first': 'first of b', 'b/first': 'FIRST of a' }
     expect(await machine.tree()).toEqual(wanted)
-    await machine.drain()
-    const elsewhere = await account.open({}, 'elsewhere')
-    expect(await elsewhere.tree()).toEqual(wanted)
+    await expectElsewhere(account, machine, wanted)
   })
 
   it('are written by a program while one of them gets another name', async () => {
@@ -198,9 +198,7 @@ describe('folders whose names are exchanged', () => {
     }
     const wanted: unknown = Object.fromEntries(filesIn('a', await filling))
     expect(await machine.tree()).toEqual(wanted)
-    await machine.drain()
-    const elsewhere = await account.open({}, 'elsewhere')
-    expect(await elsewhere.tree()).toEqual(wanted)
+    await expectElsewhere(account, machine, wanted)
   })
 
   it.each([0, 1, 2, 5, 10, 20])(
@@ -213,13 +211,10 @@ describe('folders whose names are exchanged', () => {
       for (const file of files) await machine.write(`a/in/${file}`, file)
       const moved = machine.rename('a/in', 'b/in')
       for (let each = 0; each < lead; each += 1) await turn()
-      const { parent } = await machine.parent('a')
-      await Promise.all([moved, machine.drive.exchange(parent, 'a', parent, 'b')])
+      await Promise.all([moved, exchange(machine)])
       const wanted: unknown = { ...Object.fromEntries(filesIn('a/in', files)), b: null }
       expect(await machine.tree()).toEqual(wanted)
-      await machine.drain()
-      const elsewhere = await account.open({}, 'elsewhere')
-      expect(await elsewhere.tree()).toEqual(Object.fromEntries(filesIn('a/in', files)))
+      await expectElsewhere(account, machine, Object.fromEntries(filesIn('a/in', files)))
     },
   )
 
@@ -255,8 +250,7 @@ describe('folders whose names are exchanged', () => {
           if (!isDriveError(error)) throw error
         })
         for (let each = 0; each < time; each += 1) await turn()
-        const { parent } = await machine.parent('a')
-        await machine.drive.exchange(parent, 'a', parent, 'b')
+        await exchange(machine)
         await moved
       }
     } finally {
