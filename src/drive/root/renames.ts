@@ -1,3 +1,6 @@
+import type { Clock } from '../../domain/clock.ts'
+import { deferred } from '../../domain/deferred.ts'
+import { DriveError } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { Logger } from '../../domain/logger.ts'
@@ -48,6 +51,7 @@ interface RenamesDeps {
   readonly puts: Puts
   readonly uploader: Uploader
   readonly pinned: Pick<PinsStore, 'removed' | 'renamed'>
+  readonly clock: Clock
   readonly log: Logger
 }
 
@@ -59,6 +63,9 @@ interface NodeBefore extends Pick<FileNode, 'name' | 'serviceName' | 'entry'> {
   /** Leads pins back to the names that they had. */
   readonly unpinned: () => void
 }
+
+/** As long as a rename of a folder waits for changes in it. */
+const LONGEST_WAIT_MS = 3_000
 
 /** A node, and the name by which it was found. */
 type Named = readonly [FileNode, string]
@@ -150,11 +157,25 @@ export class Renames {
     }
   }
 
+  /** Throws `busy` where a change waits for the network for long: the kernel keeps the root locked meanwhile. */
   async #untilUnchanged(folders: readonly FileNode[]): Promise<void> {
+    const { gate, clock } = this.#deps
     const paths = folders.flatMap(({ path }) => path ?? [])
-    await Promise.all(paths.map((path) => this.#deps.gate.untilChanged(path)))
-    // What an open file has in hand may wait for the network: not while names are held.
-    await this.#deps.folders.inTurns(folders, () => Promise.resolve())
+    const unchanged = Promise.all(paths.map((path) => gate.untilChanged(path)))
+    // What an open file has in hand is no change of a path.
+    const isFree = unchanged.then(() =>
+      this.#deps.folders.inTurns(folders, () => Promise.resolve(true)),
+    )
+    const { promise: isLate, resolve } = deferred<false>()
+    const cancel = clock.after(LONGEST_WAIT_MS, () => {
+      resolve(false)
+    })
+    const isUnchanged = await Promise.race([isFree, isLate])
+    cancel()
+    if (isUnchanged) return
+    throw new DriveError('busy', `A program is writing in ${paths.join(' or ')}.`, {
+      hint: 'Try again when it has closed its file.',
+    })
   }
 
   /** As `#untilIdle` waits for it. */

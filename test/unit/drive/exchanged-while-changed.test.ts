@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { isDriveError } from '../../../src/domain/errors.ts'
@@ -259,5 +260,33 @@ describe('folders whose names are exchanged', () => {
     }
     const contents = Object.entries(await machine.tree()).filter(([, content]) => content !== null)
     expect(contents.map(([, content]) => content).sort()).toEqual([...new Set(made)].sort())
+  })
+
+  it('are busy while a program waits in one of them for a service that is silent', async () => {
+    const account = await AccountInProcess.start()
+    const first = await account.open()
+    await makeBoth(first)
+    // More than a look at the names fetches.
+    const large = randomBytes(2_000_000).toString('base64')
+    await first.write('a/large', large)
+    await first.drain()
+    const machine = await account.open({}, 'elsewhere')
+    for (const name of ['a', 'b']) await machine.names(name)
+    const mayPass = deferred()
+    const { proxy } = account.service
+    const match = { path: /download/ }
+    const forget = proxy.add({ match, fault: { before: () => mayPass.promise } })
+    const asked = (): number => proxy.requests.filter(({ isOver }) => !isOver).length
+    const appended = machine.append('a/large', ' and more')
+    await expect.poll(asked).toBe(1)
+    for (const change of [() => exchange(machine), () => machine.rename('a', 'c')]) {
+      await expect(change()).rejects.toMatchObject({ code: 'busy' })
+    }
+    forget()
+    mayPass.resolve()
+    await appended
+    await exchange(machine)
+    expect(await machine.read('b/large')).toBe(`${large} and more`)
+    expect(await machine.names('a')).toEqual(['first'])
   })
 })
