@@ -49,6 +49,29 @@ async function untilListedAnew(drive: MountedDrive): Promise<void> {
   await expect.poll(isAnswered).toBe(true)
 }
 
+interface TwoMachines {
+  readonly a: MountedDrive
+  readonly b: MountedDrive
+}
+
+/** Two drives of one account: `a` wrote the file `log`, and `b` shows it. */
+async function twoWithLog(
+  content: string,
+  forA: readonly string[] = EAGER,
+  forB: readonly string[] = EAGER,
+): Promise<TwoMachines> {
+  const a = await bench.mount(...forA)
+  const b = await bench.mountOther(...forB)
+  await a.sh(`printf '%s' '${content}' >log`)
+  await untilShown(b, 'log', content)
+  return { a, b }
+}
+
+/** What the service has, in the order of its content. */
+async function sortedStored(): Promise<readonly string[]> {
+  return [...(await stored())].sort()
+}
+
 async function statusOf(drive: MountedDrive): Promise<DriveStatus> {
   return driveStatus.parse(JSON.parse(await drive.sh('cat .bagfs/status.json')))
 }
@@ -66,10 +89,7 @@ async function untilListingIsOlder(drive: MountedDrive, ms: number): Promise<voi
 
 describe.runIf(canMount())('a file that two machines write', () => {
   it('has what both appended, also while a listing is older than a second', async () => {
-    const a = await bench.mount(...SLOW)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh('echo a1 >log')
-    await untilShown(b, 'log', 'a1\n')
+    const { a, b } = await twoWithLog('a1\n', SLOW)
     await a.sh('ls -l; cat log')
     await b.sh('echo B-PRECIOUS >>log')
     await untilListingIsOlder(a, 1_000)
@@ -92,18 +112,13 @@ describe.runIf(canMount())('a file that two machines write', () => {
   it.each(['os.O_RDWR', 'os.O_WRONLY | os.O_APPEND'])(
     'and one of them holds open (%s) is written from the version that was opened',
     async (flags) => {
-      const a = await bench.mount(...EAGER)
-      const b = await bench.mountOther(...EAGER)
-      await a.sh('printf "a1\\n" >log')
-      await untilShown(b, 'log', 'a1\n')
+      const { a, b } = await twoWithLog('a1\n')
       file = await OpenFile.open(`${a.path}/log`, flags)
       await b.sh('echo B-PRECIOUS-AND-LONG >log')
       await untilShown(a, 'log', 'B-PRECIOUS-AND-LONG\n')
       expect(await (flags === 'os.O_RDWR' ? file.writeAt(3, 'a9') : file.write('a9'))).toBe('ok 2')
       expect(await file.close()).toBe('ok None')
-      await expect
-        .poll(async () => [...(await stored())].sort())
-        .toEqual(['B-PRECIOUS-AND-LONG\n', 'a1\na9'])
+      await expect.poll(sortedStored).toEqual(['B-PRECIOUS-AND-LONG\n', 'a1\na9'])
       const names = (await a.sh('ls')).trim().split('\n').sort()
       expect(names).toEqual(['log', expect.stringMatching(/^log \([0-9a-zA-Z]{8}\)$/)])
       expect(await a.sh('cat log')).toBe('a1\na9')
@@ -114,10 +129,7 @@ describe.runIf(canMount())('a file that two machines write', () => {
   )
 
   it('and one of them read, is written from the version that was read, though its bag is gone', async () => {
-    const a = await bench.mount(...EAGER)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh('printf "a1\\n" >log')
-    await untilShown(b, 'log', 'a1\n')
+    const { a, b } = await twoWithLog('a1\n')
     file = await OpenFile.open(`${b.path}/log`, 'os.O_WRONLY | os.O_APPEND')
     await a.sh('echo A-ANEW >log')
     await untilShown(b, 'log', 'A-ANEW\n')
@@ -125,32 +137,24 @@ describe.runIf(canMount())('a file that two machines write', () => {
     await expect.poll(stored).toEqual(['A-ANEW\n'])
     expect(await file.write('b2')).toBe('ok 2')
     expect(await file.close()).toBe('ok None')
-    await expect.poll(async () => [...(await stored())].sort()).toEqual(['A-ANEW\n', 'a1\nb2'])
+    await expect.poll(sortedStored).toEqual(['A-ANEW\n', 'a1\nb2'])
     expect(await b.sh('cat log')).toBe('a1\nb2')
   })
 
   it('and one of them holds open is cut in the version that was opened', async () => {
-    const a = await bench.mount(...EAGER)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh('echo a1 >log')
-    await untilShown(b, 'log', 'a1\n')
+    const { a, b } = await twoWithLog('a1\n')
     file = await OpenFile.open(`${a.path}/log`, 'os.O_RDWR')
     await b.sh('echo B-PRECIOUS-AND-LONG >log')
     await untilShown(a, 'log', 'B-PRECIOUS-AND-LONG\n')
     expect(await file.truncate(0)).toBe('ok None')
     expect(await file.writeAt(0, 'a9')).toBe('ok 2')
     expect(await file.close()).toBe('ok None')
-    await expect
-      .poll(async () => [...(await stored())].sort())
-      .toEqual(['B-PRECIOUS-AND-LONG\n', 'a9'])
+    await expect.poll(sortedStored).toEqual(['B-PRECIOUS-AND-LONG\n', 'a9'])
   })
 
   it('is read to its end by a program that has it open, while others read the new version', async () => {
     const long = 'old version '.repeat(4_000)
-    const a = await bench.mount(...EAGER)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh(`printf '%s' '${long}' >log`)
-    await untilShown(b, 'log', long)
+    const { a, b } = await twoWithLog(long)
     file = await OpenFile.open(`${b.path}/log`, 'os.O_RDONLY')
     await a.sh('printf new >log')
     await untilShown(b, 'log', 'new')
@@ -170,10 +174,7 @@ describe.runIf(canMount())('a file that two machines write', () => {
 
   it('is another one when it was removed and made anew while a program has it open', async () => {
     const long = 'old version '.repeat(4_000)
-    const a = await bench.mount(...EAGER)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh(`printf '%s' '${long}' >log`)
-    await untilShown(b, 'log', long)
+    const { a, b } = await twoWithLog(long)
     file = await OpenFile.open(`${b.path}/log`, 'os.O_RDONLY')
     await a.sh('rm log')
     await expect.poll(() => b.sh('ls')).toBe('')
@@ -184,10 +185,7 @@ describe.runIf(canMount())('a file that two machines write', () => {
   })
 
   it('and one of them writes from the end that it opened, is written there', async () => {
-    const a = await bench.mount(...EAGER)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh('printf "the first of two lines\\n" >log')
-    await untilShown(b, 'log', 'the first of two lines\n')
+    const { a, b } = await twoWithLog('the first of two lines\n')
     file = await OpenFile.open(`${b.path}/log`, 'os.O_RDWR')
     await a.sh('printf "new\\n" >log')
     await untilShown(b, 'log', 'new\n')
@@ -195,14 +193,11 @@ describe.runIf(canMount())('a file that two machines write', () => {
     expect(await file.write('the second')).toBe('ok 10')
     expect(await file.close()).toBe('ok None')
     const both = ['new\n', 'the first of two lines\nthe second']
-    await expect.poll(async () => [...(await stored())].sort()).toEqual(both)
+    await expect.poll(sortedStored).toEqual(both)
   })
 
   it('is told at close not to be stored, also while another program holds the old version open', async () => {
-    const a = await bench.mount(...EAGER)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh('echo a1 >log')
-    await untilShown(b, 'log', 'a1\n')
+    const { a, b } = await twoWithLog('a1\n')
     file = await OpenFile.open(`${a.path}/log`, 'os.O_RDWR')
     await b.sh('echo B-PRECIOUS-AND-LONG >log')
     await untilShown(a, 'log', 'B-PRECIOUS-AND-LONG\n')
@@ -216,10 +211,7 @@ describe.runIf(canMount())('a file that two machines write', () => {
   })
 
   it('keeps what is written to it after the other machine removed it', async () => {
-    const a = await bench.mount(...EAGER)
-    const b = await bench.mountOther(...EAGER)
-    await a.sh('echo a1 >log')
-    await untilShown(b, 'log', 'a1\n')
+    const { a, b } = await twoWithLog('a1\n')
     file = await OpenFile.open(`${a.path}/log`, 'os.O_RDWR')
     await b.sh('rm log')
     await expect.poll(() => a.sh('ls')).toBe('')
@@ -230,16 +222,13 @@ describe.runIf(canMount())('a file that two machines write', () => {
   })
 
   it('is two versions when both write it in mode back before they hear of each other', async () => {
-    const a = await bench.mount('--write-back', ...SLOW)
-    const b = await bench.mountOther('--write-back', ...EAGER)
-    await a.sh('echo a1 >log')
-    await untilShown(b, 'log', 'a1\n')
+    const { a, b } = await twoWithLog('a1\n', ['--write-back', ...SLOW], ['--write-back', ...EAGER])
     await a.sh('ls -l; cat log')
     await b.sh('echo B-PRECIOUS >>log')
     await bench.bagfs(['sync', b.path])
     await a.sh('echo a9 >>log')
     expect((await bench.bagfs(['sync', a.path])).code).toBe(0)
-    expect([...(await stored())].sort()).toEqual(['a1\nB-PRECIOUS\n', 'a1\na9\n'])
+    expect(await sortedStored()).toEqual(['a1\nB-PRECIOUS\n', 'a1\na9\n'])
   })
 
   it.each([
@@ -264,7 +253,7 @@ describe.runIf(canMount())('a file that two machines write', () => {
       // Deletes are refused until nothing asks for one any more.
       await expect.poll(() => hasFailure(a)).toBe(false)
       isTakenAgain()
-      expect([...(await stored())].sort()).toEqual(left)
+      expect(await sortedStored()).toEqual(left)
       await expect.poll(() => a.sh('cat * | sort')).toBe(left.join(''))
     },
   )
@@ -299,16 +288,13 @@ describe.runIf(canMount())('a file that two machines write', () => {
   ])(
     'stays in its other version when it is %s here before this is heard',
     async (_, command, left) => {
-      const a = await bench.mount(...SLOW)
-      const b = await bench.mountOther(...EAGER)
-      await a.sh('echo a1 >log')
-      await untilShown(b, 'log', 'a1\n')
+      const { a, b } = await twoWithLog('a1\n', SLOW)
       await a.sh('ls -l; cat log')
       await b.sh('echo b >log')
       await a.sh(command)
       expect((await bench.bagfs(['sync', a.path])).code).toBe(0)
       expect((await bench.bagfs(['sync', b.path])).code).toBe(0)
-      await expect.poll(async () => [...(await stored())].sort()).toEqual(left)
+      await expect.poll(sortedStored).toEqual(left)
     },
   )
 })
