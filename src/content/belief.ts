@@ -33,6 +33,7 @@ type Verdict = 'content' | 'doubtful' | 'cut' | 'other'
 export class Belief {
   readonly #known: () => KnownLengths
   #doubted: number | undefined
+  #isToComeTwice = false
 
   constructor(known: () => KnownLengths) {
     this.#known = known
@@ -41,6 +42,11 @@ export class Belief {
   /** A length that came once and that nothing else tells; undefined when nothing is in doubt. */
   get doubted(): number | undefined {
     return this.#doubted
+  }
+
+  /** True when what came may be all of the content, and is believed when it comes the same once more. */
+  get isToComeTwice(): boolean {
+    return this.#isToComeTwice
   }
 
   /** True for a length that the content is known to have. */
@@ -69,12 +75,14 @@ export class Belief {
     const isTwice = verdict === 'doubtful' && this.#doubted === length
     const isBelieved = verdict === 'content' || isTwice
     this.#doubted = isBelieved ? undefined : length
+    this.#isToComeTwice = verdict === 'doubtful' && !isTwice
     return isBelieved
   }
 
   /** What came is not there any more. */
   forget(): void {
     this.#doubted = undefined
+    this.#isToComeTwice = false
   }
 
   /** The error of content that has to come once more. */
