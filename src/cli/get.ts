@@ -1,9 +1,11 @@
-import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createWriteStream } from 'node:fs'
+import { mkdir, open } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import type { Command } from '@commander-js/extra-typings'
 import { Silence } from '../content/silence.ts'
 import { systemClock } from '../domain/clock.ts'
-import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { isZipName, withoutZip } from '../domain/folder-names.ts'
 import type { BagId } from '../domain/ids.ts'
 import { kindFromHead } from '../zip/detect.ts'
@@ -12,7 +14,7 @@ import type { AccountAccess } from './account.ts'
 import { beginDownload, checkEnd, contentOf } from './begin-download.ts'
 import { chooseBags } from './choose-bags.ts'
 import type { CommandContext } from './context.ts'
-import { findDestination, publish } from './destination.ts'
+import { findDestination, isSpecialFile, publish, withDraft } from './destination.ts'
 import type { Output } from './output.ts'
 import { withProgress } from './progress.ts'
 import { beliefIn, saveDownload } from './save-download.ts'
@@ -39,7 +41,8 @@ export function addGet(program: Command, context: CommandContext): void {
     .action((bag, dest, flags) =>
       withAccount(context, flags, async (access) => {
         const wanted = await findWanted(context.output, access, bag)
-        if (dest === '-') await stream(context.output, access, wanted)
+        const sink = await sinkOf(context.output, dest)
+        if (sink !== undefined) await stream(access, wanted, sink)
         else await save(context.output, access, wanted, { dest, keepZip: flags.zip === true })
       }),
     )
@@ -58,12 +61,34 @@ async function findWanted(output: Output, access: AccountAccess, text: string): 
   return newest
 }
 
-/** To stdout the bag goes as it is stored; half of it is an error, whatever has been written by then. */
-async function stream(output: Output, access: AccountAccess, wanted: Wanted): Promise<void> {
+/** Takes content as it comes; resolves with its length, or undefined when its reader has left. */
+type Sink = (content: AsyncIterable<Buffer>) => Promise<number | undefined>
+
+/** Where content goes as it comes; undefined for a destination that gets it whole, or not at all. */
+async function sinkOf(output: Output, dest: string | undefined): Promise<Sink | undefined> {
+  if (dest === undefined) return undefined
+  if (dest === '-') return (content) => output.pipe(content)
+  return (await isSpecialFile(resolve(dest))) ? writingTo(dest) : undefined
+}
+
+function writingTo(path: string): Sink {
+  return async (content) => {
+    const target = createWriteStream(path)
+    try {
+      await pipeline(content, target)
+    } catch (error) {
+      throw systemErrorCode(error) === undefined ? error : fromFileSystem(error, `Writing ${path}`)
+    }
+    return target.bytesWritten
+  }
+}
+
+/** The bag goes as it is stored; half of it is an error, whatever has been written by then. */
+async function stream(access: AccountAccess, wanted: Wanted, sink: Sink): Promise<void> {
   const belief = beliefIn(wanted.size)
   const silence = new Silence(systemClock, access.silenceMs)
   const download = await beginDownload(access, wanted.bagId, { belief, silence })
-  const length = await output.pipe(contentOf(download, silence))
+  const length = await sink(contentOf(download, silence))
   if (length !== undefined) checkEnd(download, length, belief)
 }
 
@@ -74,9 +99,7 @@ async function save(
   how: { readonly dest: string | undefined; readonly keepZip: boolean },
 ): Promise<void> {
   const destination = await findDestination(how.dest)
-  // Beside the destination, so that the last step is a rename.
-  const draft = await makeDraft(destination.directory)
-  try {
+  await withDraft(destination.directory, async (draft) => {
     const content = join(draft, 'content')
     const saved = await withProgress(
       output,
@@ -91,17 +114,7 @@ async function save(
     const path = await publish(join(draft, isFolder ? 'tree' : 'content'), destination, name)
     output.line(path)
     if (skipped > 0) throw incomplete(skipped)
-  } finally {
-    await rm(draft, { recursive: true, force: true })
-  }
-}
-
-async function makeDraft(directory: string): Promise<string> {
-  try {
-    return await mkdtemp(join(directory, '.bagfs-get-'))
-  } catch (error) {
-    throw fromFileSystem(error, `Writing to ${directory}`)
-  }
+  })
 }
 
 /** As much as kindFromHead wants to see. */

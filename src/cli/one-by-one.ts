@@ -3,7 +3,7 @@ import type { Output } from './output.ts'
 
 /**
  * Does a task for each of several items: one for which it fails keeps no other from it. Rejects in the end when one did; of a
- * single item with its own error. `not` is what was not done to it: "saved".
+ * single item with its own error, and of all when it was interrupted. `not` is what was not done to it: "saved".
  */
 export async function oneByOne<Item extends { readonly name: string }>(
   output: Output,
@@ -15,7 +15,7 @@ export async function oneByOne<Item extends { readonly name: string }>(
     try {
       await task(item)
     } catch (error) {
-      if (!isDriveError(error) || items.length === 1) throw error
+      if (!isDriveError(error) || items.length === 1 || error.code === 'interrupted') throw error
       failures.push(error)
       output.note(`bagfs: not ${not}: ${item.name}: ${error.message}`)
     }

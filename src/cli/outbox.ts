@@ -1,5 +1,7 @@
-import { mkdir, open, rm } from 'node:fs/promises'
+import { createWriteStream } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Command } from '@commander-js/extra-typings'
 import type { WireItem } from '../control/protocol.ts'
@@ -7,10 +9,10 @@ import { isOwed } from '../control/status.ts'
 import { refuseEmpty } from '../config/paths.ts'
 import type { Environment } from '../config/env.ts'
 import { systemClock } from '../domain/clock.ts'
-import { DriveError, fromFileSystem, systemErrorCode } from '../domain/errors.ts'
-import { encodeName } from '../domain/names.ts'
+import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { shellQuote } from '../domain/shell-quote.ts'
 import type { CommandContext } from './context.ts'
+import { publish, withDraft } from './destination.ts'
 import {
   findPlaces,
   mountpointOption,
@@ -26,6 +28,7 @@ import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
+import { listenForStop } from './signals.ts'
 import { describeDamaged, describeItem } from '../mount/status-words.ts'
 
 type Verb = (typeof VERBS)[number]
@@ -186,24 +189,32 @@ class OutboxCommand {
 
   /** One that cannot be saved keeps no other from it. */
   async #saveAll(outbox: OutboxAccess, items: readonly WireItem[]): Promise<void> {
-    await oneByOne(this.#output, items, { not: 'saved', task: (item) => this.#save(outbox, item) })
-  }
-
-  async #save(outbox: OutboxAccess, item: WireItem): Promise<void> {
-    const name = encodeName(item.name)
     const { to = '.' } = this.#flags
     refuseEmpty(to)
-    const dir = resolve(to)
-    const path = join(dir, item.isFolder === true && !name.endsWith('.zip') ? `${name}.zip` : name)
-    const content = await outbox.content(item.id)
-    await makeDirectory(dir)
-    const file = await openNew(path)
+    const directory = resolve(to)
+    await makeDirectory(directory)
+    const { stop, ignore } = listenForStop()
+    const task = (item: WireItem): Promise<void> => this.#save(outbox, item, { directory, stop })
     try {
-      await pipeline(content, file.createWriteStream())
-    } catch (error) {
-      await rm(path, { force: true })
-      throw fromFileSystem(error, `Cannot write ${path}`)
+      await oneByOne(this.#output, items, { not: 'saved', task })
+    } finally {
+      ignore()
     }
+  }
+
+  /** A name appears with all of its content, or not at all. */
+  async #save(
+    outbox: OutboxAccess,
+    { id, isFolder, name }: WireItem,
+    { directory, stop }: { readonly directory: string; readonly stop: AbortSignal },
+  ): Promise<void> {
+    const fileName = isFolder === true && !name.endsWith('.zip') ? `${name}.zip` : name
+    const path = await withDraft(directory, async (draft) => {
+      const content = join(draft, 'content')
+      await writeDown(await outbox.content(id), content, stop)
+      const ifTaken = 'Choose another directory with --to.'
+      return publish(content, { directory, name: undefined, ifTaken }, fileName)
+    })
     this.#output.line(path)
   }
 
@@ -223,15 +234,11 @@ async function makeDirectory(dir: string): Promise<void> {
   }
 }
 
-async function openNew(path: string) {
+async function writeDown(content: Readable, path: string, stop: AbortSignal): Promise<void> {
   try {
-    return await open(path, 'wx', 0o600)
+    await pipeline(content, createWriteStream(path, { mode: 0o600 }), { signal: stop })
   } catch (error) {
-    if (systemErrorCode(error) === 'EEXIST') {
-      throw new DriveError('exists', `${path} exists already.`, {
-        hint: 'Choose another directory with --to.',
-      })
-    }
+    stop.throwIfAborted()
     throw fromFileSystem(error, `Cannot write ${path}`)
   }
 }

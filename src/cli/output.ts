@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
 import type { LogLevel } from '../config/options.ts'
-import { systemErrorCode } from '../domain/errors.ts'
+import { fromFileSystem, systemErrorCode } from '../domain/errors.ts'
 import { toPrintable, toPrintableJson } from '../domain/printable.ts'
 import type { ScreenSize } from './fit-screen.ts'
 
@@ -19,7 +19,9 @@ const PRIORITIES: Readonly<Record<LogLevel, number>> = { debug: 7, info: 6, warn
 /** The only writer of stdout and stderr. Results go to stdout, everything said about them to stderr. */
 export class Output {
   readonly #streams: OutputStreams
-  #stdoutIsGone = false
+  #stdoutError: Error | undefined
+  /** The caller is told of an error, and tells the person. */
+  #isPiping = false
   /** Each line on stderr begins with its priority, as the journal of systemd reads it (sd-daemon(3)). */
   readonly #isInJournal: boolean
 
@@ -68,16 +70,27 @@ export class Output {
     if (to === 'stderr' || !this.#stdoutIsGone) this.#streams[to].write(text)
   }
 
-  /** Passes bytes on to stdout as they are; resolves with their number, or undefined when the reader has left (`| head`). */
+  /**
+   * Passes bytes on to stdout as they are; resolves with their number, or undefined when the reader has left (`| head`).
+   * Rejects as the local file system does (`local-disk-full`).
+   */
   async pipe(source: AsyncIterable<Buffer>): Promise<number | undefined> {
     const { stdout } = this.#streams
     let length = 0
-    for await (const chunk of source) {
-      if (this.#stdoutIsGone) return undefined
-      length += chunk.length
-      if (!stdout.write(chunk) && !(await drained(stdout))) return undefined
+    this.#isPiping = true
+    try {
+      for await (const chunk of source) {
+        if (this.#stdoutIsGone) break
+        length += chunk.length
+        if (!stdout.write(chunk)) await drained(stdout)
+      }
+      await this.flush()
+    } finally {
+      this.#isPiping = false
     }
-    return length
+    if (this.#stdoutError === undefined) return length
+    if (hasLeft(this.#stdoutError)) return undefined
+    throw fromFileSystem(this.#stdoutError, 'Writing the result')
   }
 
   /** Resolves when everything is written, or its reader has gone. */
@@ -104,9 +117,13 @@ export class Output {
     return this.isOnTerminal && columns > 0 && rows > 0 ? { columns, rows } : undefined
   }
 
+  get #stdoutIsGone(): boolean {
+    return this.#stdoutError !== undefined
+  }
+
   #onStdoutError(error: Error): void {
-    this.#stdoutIsGone = true
-    if (systemErrorCode(error) !== 'EPIPE') {
+    this.#stdoutError ??= error
+    if (!hasLeft(error) && !this.#isPiping) {
       this.note(`bagfs: writing the result failed: ${error.message}`, 'error')
       process.exitCode = 1
     }
@@ -128,13 +145,13 @@ function written(stream: Writable): Promise<void> {
   })
 }
 
-/** Waits until a stream takes more; false when its reader has left. */
-async function drained(stream: Writable): Promise<boolean> {
-  try {
-    await once(stream, 'drain')
-    return true
-  } catch (error) {
-    if (systemErrorCode(error) === 'EPIPE') return false
-    throw error
-  }
+/** Waits until a stream takes more, or takes nothing any more. */
+async function drained(stream: Writable): Promise<void> {
+  // Its error is heard by the one listener of all its errors.
+  await once(stream, 'drain').catch(() => undefined)
+}
+
+/** The reader of the result is gone. */
+function hasLeft(error: Error): boolean {
+  return systemErrorCode(error) === 'EPIPE'
 }

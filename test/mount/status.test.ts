@@ -310,6 +310,20 @@ describe.runIf(canMount())('the status of a mounted drive', () => {
     expect(readdirSync(out).sort()).toEqual(['F.zip', 'G.zip'])
   })
 
+  it('leaves no half of what was being saved when that is interrupted', async () => {
+    const drive = await mount('--write-back')
+    bench.service.proxy.add({ match: UPLOAD, fault: REFUSED })
+    await drive.sh('truncate -s 900M huge')
+    const out = join(bench.dir, 'out')
+    mkdirSync(out)
+    const saving = bench.start(['outbox', 'save', 'huge', '--to', out])
+    await expect.poll(() => readdirSync(out, { recursive: true }).length).toBe(2)
+    expect(readdirSync(out)).not.toContain('huge')
+    saving.kill('SIGINT')
+    expect(await once(saving, 'close')).toEqual([130, null])
+    expect(readdirSync(out)).toEqual([])
+  })
+
   it('tells what holds room of the account while it is written, deleted files too', async () => {
     const drive = await mount()
     const text = await drive.sh(

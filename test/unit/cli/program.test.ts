@@ -1,8 +1,20 @@
-import { spawn } from 'node:child_process'
-import { chmod, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import { execFile, spawn } from 'node:child_process'
+import {
+  chmod,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/domain/logger.ts'
 import type { FileRecordWire } from '../../../src/service/wire.ts'
@@ -206,6 +218,49 @@ test('a file goes there and back unchanged', async () => {
   expect(records).toContainEqual(
     expect.objectContaining({ name: 'data.bin', size: 100_000, bag_id: id, description: '' }),
   )
+})
+
+test('get through a link replaces what it leads to, and keeps the link', async () => {
+  const id = await put('linked.txt', 'content')
+  await mkdir(join(cwd, 'elsewhere'))
+  await writeFile(join(cwd, 'elsewhere/target'), 'before')
+  await symlink('elsewhere/target', join(cwd, 'link'))
+  expect(await bagfs('get', id, 'link')).toMatchObject({ exitCode: 0, stderr: '' })
+  expect(await readFile(join(cwd, 'elsewhere/target'), 'utf8')).toBe('content')
+  expect((await lstat(join(cwd, 'link'))).isSymbolicLink()).toBe(true)
+  await symlink('nothing', join(cwd, 'dangling'))
+  const dangling = await bagfs('get', id, 'dangling')
+  expect(dangling.exitCode).toBe(4)
+  expect(dangling.stderr).toContain('dangling is a link to something that does not exist.')
+})
+
+test('get writes into a fifo or a device, and nothing takes its place', async () => {
+  const id = await put('piped.txt', 'content')
+  await promisify(execFile)('mkfifo', [join(cwd, 'fifo')])
+  const [got, content] = await Promise.all([
+    bagfs('get', id, 'fifo'),
+    readFile(join(cwd, 'fifo'), 'utf8'),
+  ])
+  expect(got).toMatchObject({ exitCode: 0, stderr: '' })
+  expect(content).toBe('content')
+  expect((await lstat(join(cwd, 'fifo'))).isFIFO()).toBe(true)
+  await symlink('/dev/full', join(cwd, 'full'))
+  const full = await bagfs('get', id, 'full')
+  expect(full.exitCode).toBe(6)
+  expect(full.stderr).toContain('The local disk is full: writing full.')
+})
+
+test('get to a stdout that is full says so, with the exit code for it', async () => {
+  const id = await put('large.bin', Buffer.alloc(1_000_000, 'x'))
+  const main = join(program.directory, 'dist/main.js')
+  const command = '"$0" "$1" get "$2" - >/dev/full'
+  const child = spawn('sh', ['-c', command, process.execPath, main, id], {
+    env: { ...process.env, BAGFS_URL: service.url, BAGFS_TOKEN: TOKEN },
+  })
+  const [said, ended] = await Promise.all([text(child.stderr), once(child, 'close')])
+  expect(said).toMatch(/^bagfs: The local disk is full: writing the result\.$/m)
+  expect(said).not.toContain('bug')
+  expect(ended).toEqual([6, null])
 })
 
 test('an empty file goes there and back', async () => {
