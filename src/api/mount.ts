@@ -40,7 +40,8 @@ export interface MountHandle {
   sync(name?: string): Promise<readonly string[]>
   /**
    * Unmounts and waits until everything is stored. `kept` is the number of changes that stay on this machine for
-   * the next mount. Rejects `busy` while programs use the drive, which then stays mounted, unless `now`.
+   * the next mount. Rejects `busy` while programs use the drive, which then stays mounted, unless `now`; and always
+   * while this process has a file of the drive open.
    */
   unmount(options?: UnmountOptions): Promise<{ readonly kept: number }>
   /** Resolves when the drive is gone, however that came about; rejects when it could not let go of something. */
@@ -54,7 +55,8 @@ export interface MountHandle {
  * A synchronous call on the drive (`readFileSync`) in this process never returns, because the same thread has to answer
  * it. An asynchronous one holds a thread of Node's pool until it is answered, and the drive needs some of them. A program
  * that makes several at a time wants more: start it with `UV_THREADPOOL_SIZE=64`. A process whose threads all wait for
- * its own drive cannot be killed before `umount -f`. Other programs can do what they like.
+ * its own drive cannot be killed before `umount -f`. Neither may it start a program while it has a file of the drive open to
+ * write, which never returns. Other programs can do what they like.
  *
  * Rejects with a `DriveError`: `usage` for options, a directory or a machine that will not do, `unauthorized`,
  * `unavailable`, `locked` when another process has mounted this account with this `stateDir`.

@@ -9,7 +9,7 @@ import { watchedHandlers } from './watched-handlers.ts'
 import { PatchedFuse } from './patched-fuse.ts'
 import { refuseMounted } from './refuse-mounted.ts'
 import { Replies } from './replies.ts'
-import { unmountPath } from './unmount.ts'
+import { unmountOwn } from './unmount.ts'
 
 /** The bridge over libfuse 2, by the fuse-native package. */
 export class FuseNativeBridge implements Bridge {
@@ -92,7 +92,7 @@ export class FuseNativeBridge implements Bridge {
 
   async unmount(options: { readonly lazy: boolean }): Promise<void> {
     const mountpoint = await this.#watch.where()
-    if (mountpoint !== undefined) await unmountPath(mountpoint, options)
+    if (mountpoint !== undefined) await unmountOwn(mountpoint, options)
     await this.#letGo()
   }
 

@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { readdir, readlink, writeFile } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { findMount } from '../disk/find-mount.ts'
+import { ifThere } from '../disk/if-there.ts'
 import { DriveError, isAbsent, systemErrorCode } from '../domain/errors.ts'
 
 const run = promisify(execFile)
@@ -21,6 +22,36 @@ export async function unmountPath(
     mountpoint,
     platform() === 'darwin' ? onMac(mountpoint, lazy) : onLinux(mountpoint, lazy),
   )
+}
+
+/**
+ * As `unmountPath`, by the process that serves the drive. To start the program that unmounts, the system closes in it what
+ * this process has open. The kernel tells the drive of that, and this thread could not answer: neither would ever go on.
+ */
+export async function unmountOwn(
+  mountpoint: string,
+  options: { readonly lazy: boolean },
+): Promise<void> {
+  const open = await ownFilesIn(mountpoint)
+  if (open.length > 0) {
+    throw new DriveError('busy', `${mountpoint} is in use by the program that serves it.`, {
+      hint: `Close ${open.join(', ')} in it first.`,
+    })
+  }
+  await unmountPath(mountpoint, options)
+}
+
+/** Paths below a mountpoint that this process has open. To ask for them asks no file system but that of /proc. */
+async function ownFilesIn(mountpoint: string): Promise<readonly string[]> {
+  const descriptors = (await ifThere(readdir('/proc/self/fd'))) ?? []
+  const paths = await Promise.all(
+    descriptors.map((descriptor) => ifThere(readlink(`/proc/self/fd/${descriptor}`))),
+  )
+  return paths.filter((path): path is string => path !== undefined && isBelow(path, mountpoint))
+}
+
+function isBelow(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(`${directory}/`)
 }
 
 /**

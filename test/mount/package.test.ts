@@ -242,6 +242,24 @@ describe.runIf(canMount())('the examples of docs/examples, on the packed program
     expect(await bench.service.contents()).toEqual({ 'hello.txt': 'Hello, drive.\n' })
   })
 
+  it('read its own drive while other programs start, and say what keeps it from being unmounted', async () => {
+    writeFileSync(join(bench.dir, 'holder.js'), HOLDER)
+    // Where it hangs, not even a kill ends the process before that.
+    const limit = setTimeout(() => {
+      spawn('umount', ['-f', '-l', bench.mountpoint], { stdio: 'ignore' })
+    }, HANGING_MS / 2)
+    try {
+      const outcome = await run(bench, process.execPath, ['holder.js', bench.mountpoint])
+      const refused = `busy: Close ${bench.mountpoint}/a.txt in it first.`
+      expect(outcome, outcome.stderr).toMatchObject({
+        code: 0,
+        stdout: ['started', refused, refused, 'content', '0 kept'].join('\n'),
+      })
+    } finally {
+      clearTimeout(limit)
+    }
+  })
+
   it.runIf(canActAsOther())(
     'tell a program that takes every thread from its own drive what to do',
     async () => {
@@ -269,6 +287,29 @@ describe.runIf(canMount())('the examples of docs/examples, on the packed program
     },
   )
 })
+
+/** Its own files are open: one that it reads while another program starts, one that it writes. */
+const HOLDER = `
+import { execFile } from 'node:child_process'
+import { open, readFile, writeFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { mount } from 'bagfs'
+const { BAGFS_URL: url, BAGFS_TOKEN: token } = process.env
+const drive = await mount({ url, token, mountpoint: process.argv[2], minFree: '1MB' })
+const path = drive.mountpoint + '/a.txt'
+const refused = ({ code, facts }) => console.log(code + ': ' + facts.hint)
+await writeFile(path, 'content')
+const reader = await open(path, 'r')
+await promisify(execFile)('true')
+console.log('started')
+await drive.unmount().catch(refused)
+await reader.close()
+const writer = await open(path, 'r+')
+await drive.unmount({ now: true }).catch(refused)
+await writer.close()
+console.log(await readFile(path, 'utf8'))
+console.log((await drive.unmount()).kept + ' kept')
+`
 
 /** With one thread, the write waits for the drive, and the drive for a thread. */
 const GREEDY = `

@@ -3,7 +3,7 @@ import { deferred } from '../../domain/deferred.ts'
 import { DriveError } from '../../domain/errors.ts'
 import type { Bridge, BridgeDeps, BridgeSettings, PassthroughState } from '../bridge.ts'
 import { MountWatch } from '../mount-watch.ts'
-import { unmountPath } from '../unmount.ts'
+import { unmountOwn, unmountPath } from '../unmount.ts'
 import { DeviceBackingFiles } from './backing-files.ts'
 import { DeviceChannel } from './channel.ts'
 import { DeviceReader } from './device-reader.ts'
@@ -103,7 +103,7 @@ export class DevFuseBridge implements Bridge {
 
   async unmount(options: { readonly lazy: boolean }): Promise<void> {
     const mountpoint = await this.#watch.where()
-    if (mountpoint !== undefined) await unmountPath(mountpoint, options)
+    if (mountpoint !== undefined) await unmountOwn(mountpoint, options)
     this.#letGo()
   }
 

@@ -20,6 +20,11 @@ const ACCESS_MODE = 0o3
 const DIRECT_IO = 1 << 0
 /** The kernel may go on with the pages that it has of the file. */
 const KEEP_CACHE = 1 << 1
+/**
+ * The kernel does not tell of closes (since Linux 5.16; others ignore it). Those of a reader promise nothing. A process that
+ * serves its own drive also closes its descriptors where it starts a program, and could not answer at that moment.
+ */
+const NO_FLUSH = 1 << 5
 /** The kernel reads the backing file. With KEEP_CACHE beside it, it refuses to open the file. */
 const PASSTHROUGH = 1 << 7
 
@@ -62,6 +67,7 @@ async function open(
   const truncate = (flags & fsConstants.O_TRUNC) !== 0
   const writable = (flags & ACCESS_MODE) !== 0
   const writer = writable ? { writer: pid } : {}
+  const closing = writable ? 0 : NO_FLUSH
   const handle = await onNode(context, node, async (now) => {
     if (!writable) await refuseLargeThumbnail(context, now, pid)
     return drive.open(now, {
@@ -74,7 +80,7 @@ async function open(
   })
   return orRelease(context, handle, async () => {
     const isMadeUp = drive.nodeOf(handle) === undefined
-    if (isMadeUp) return opened(context, node, handle, { flags: DIRECT_IO, ...writer })
+    if (isMadeUp) return opened(context, node, handle, { flags: DIRECT_IO | closing, ...writer })
     const attributes = await attributesOf(context, node)
     await tellOtherAttributes(context, node, attributes)
     const isSame = lookups.isSameVersion(node, versionOf(context, node, attributes))
@@ -84,7 +90,10 @@ async function open(
     const backingId = passthrough.enter(node, handle, content)
     const kept = isSame && !truncate ? KEEP_CACHE : 0
     if (!writable) await noteRead(context, node, handle, { attributes, isKept: kept !== 0 })
-    const how = backingId === undefined ? { flags: kept } : { flags: PASSTHROUGH, backingId }
+    const how =
+      backingId === undefined
+        ? { flags: kept | closing }
+        : { flags: PASSTHROUGH | closing, backingId }
     return opened(context, node, handle, { ...how, ...writer })
   })
 }
