@@ -190,8 +190,7 @@ print(hashlib.sha256(ctypes.string_at(at, size)).hexdigest())`
     const fd = await openIn(drive)
     await drive.kill()
     expect(sumOf(await bytesOf(fd, 5_000_000, 0))).toBe(sumOf(CONTENT))
-    // As for any open file of a drive that is gone.
-    await expect(fd.close()).rejects.toMatchObject({ code: 'ENOTCONN' })
+    await fd.close()
     const again = await bench.mount('--read-only')
     expect(await again.sh('sha256sum f')).toContain(sumOf(CONTENT))
     expect(await reading(again)).toEqual({ active: true })

@@ -24,6 +24,7 @@ import { SyntheticKernel, texts } from '../../../support/synthetic-kernel.ts'
 
 const ROOT = 1
 const KEEP_CACHE = 2
+const NO_FLUSH = 1 << 5
 const PASSTHROUGH = 1 << 7
 const INIT = { major: 7, minor: 45, maxReadahead: 1 << 17, flags: 0x73ff_fffb }
 const CONTENT = 'what the kernel reads by itself'
@@ -105,10 +106,13 @@ async function find(name: string): Promise<number> {
 const ask = (node: number, flags: number = fsConstants.O_RDONLY) =>
   kernel.ask('OPEN', node, wire.OPEN_IN.encode({ flags, openFlags: 0 }))
 
+/** Opens a file to read; the flags beside that which all readers have. */
 async function open(node: number) {
   const { error, body } = await ask(node)
   expect(error).toBeUndefined()
-  const opened = wire.OPEN_OUT.decode(body)
+  const all = wire.OPEN_OUT.decode(body)
+  expect(all.flags & NO_FLUSH).not.toBe(0)
+  const opened = { ...all, flags: all.flags & ~NO_FLUSH }
   inKernel.add(node, opened)
   return opened
 }

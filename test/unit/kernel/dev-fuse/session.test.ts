@@ -12,6 +12,7 @@ import { SyntheticKernel, texts, type Told } from '../../../support/synthetic-ke
 
 const ROOT = 1
 const KEEP_CACHE = 2
+const NO_FLUSH = 1 << 5
 const SEEK_DATA = 3
 const SEEK_HOLE = 4
 const NOTHING_SET = {
@@ -463,7 +464,7 @@ describe('a session', () => {
     expect((await kernel.ask('DESTROY', 0)).error).toBeUndefined()
   })
 
-  it('lets the kernel keep the pages of an unchanged file only', async () => {
+  it('lets the kernel keep the pages of an unchanged file only, and tell of closes of writers only', async () => {
     const node = await make('f', 'abc')
     const flagsOf = async (flags?: number): Promise<number> => {
       const opened = wire.OPEN_OUT.decode((await open(node, flags)).body)
@@ -471,7 +472,8 @@ describe('a session', () => {
       return opened.flags
     }
     await flagsOf()
-    expect(await flagsOf()).toBe(KEEP_CACHE)
+    expect(await flagsOf()).toBe(KEEP_CACHE | NO_FLUSH)
+    expect(await flagsOf(fsConstants.O_WRONLY)).toBe(KEEP_CACHE)
     expect(await flagsOf(fsConstants.O_WRONLY | fsConstants.O_TRUNC)).toBe(0)
     await write(node, 1, 'x').then(({ error }) => {
       expect(error).toBe('EBADF')
@@ -479,8 +481,8 @@ describe('a session', () => {
     const { handle } = wire.OPEN_OUT.decode((await open(node, fsConstants.O_WRONLY)).body)
     await write(node, handle, 'abcd')
     await close(node, handle)
-    expect(await flagsOf()).toBe(0)
-    expect(await flagsOf()).toBe(KEEP_CACHE)
+    expect(await flagsOf()).toBe(NO_FLUSH)
+    expect(await flagsOf()).toBe(KEEP_CACHE | NO_FLUSH)
   })
 
   it('has the kernel ask again for a size that turned out to be another one', async () => {
