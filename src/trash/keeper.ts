@@ -3,6 +3,7 @@ import { sha256OfFile } from '../disk/file-hash.ts'
 import type { Clock } from '../domain/clock.ts'
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
+import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { FactsAccess } from '../domain/record.ts'
 import type { TrashItem } from './item.ts'
@@ -71,6 +72,7 @@ export class Keeper {
   readonly #deps: KeeperDeps
   /** Content that lies at its `fetchedPath`. */
   readonly #fetched = new Set<BagId>()
+  readonly #turns = new KeyedLock<BagId>()
   /** What the cache has of kept bags, oldest first. */
   #cached: { readonly bagId: BagId; readonly atMs: number }[] = []
   #cancel: (() => void) | undefined
@@ -79,13 +81,32 @@ export class Keeper {
     this.#deps = deps
   }
 
-  /** Fetches content that is not on this machine and not too large. Never rejects: what does not come is not kept. */
-  async prepare(bagId: BagId, signal: AbortSignal): Promise<void> {
+  /**
+   * Runs a task that may keep a bag: content that is not on this machine, and not too large, is fetched first. What the task
+   * leaves of that is removed. Settles as the task does. For each bag one at a time.
+   */
+  whileFetched<Result>(
+    bagId: BagId,
+    signal: AbortSignal,
+    task: () => Promise<Result>,
+  ): Promise<Result> {
+    return this.#turns.run(bagId, async () => {
+      await this.#prepare(bagId, signal)
+      try {
+        return await task()
+      } finally {
+        await this.#letGo(bagId)
+      }
+    })
+  }
+
+  /** Never rejects. */
+  async #prepare(bagId: BagId, signal: AbortSignal): Promise<void> {
     const { trash, content, fetchDeletedBytes, log } = this.#deps
-    if (trash.isOff || this.#fetched.has(bagId)) return
+    if (trash.isOff) return
     try {
       await content.check(bagId)
-      if (content.isComplete(bagId)) return
+      if (content.isComplete(bagId) || trash.files.lengthOf(bagId) !== undefined) return
       const length = this.#lengthOf(bagId)
       if (length === undefined || length > fetchDeletedBytes || fetchDeletedBytes === 0) return
       if (!(await trash.hasRoom(length))) return
@@ -96,6 +117,15 @@ export class Keeper {
       if (isDriveError(error, 'gone', 'not-found')) return
       log.debug({ bagId, error: String(error) }, 'Not fetched for the trash.')
     }
+  }
+
+  /** Never rejects. */
+  async #letGo(bagId: BagId): Promise<void> {
+    const { trash, log } = this.#deps
+    if (!this.#fetched.delete(bagId)) return
+    await trash.files.removeFetched(bagId).catch((error: unknown) => {
+      log.debug({ bagId, error: String(error) }, 'Not removed from the trash until the next mount.')
+    })
   }
 
   async #fetch(bagId: BagId, length: number, signal: AbortSignal): Promise<void> {
@@ -195,8 +225,9 @@ export class Keeper {
       this.#noteCached(bagId)
       return true
     }
-    if (!this.#fetched.delete(bagId)) return false
+    if (!this.#fetched.has(bagId)) return false
     renameSync(files.fetchedPath(bagId), files.contentPath(bagId))
+    this.#fetched.delete(bagId)
     return true
   }
 

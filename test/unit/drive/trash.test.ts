@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
@@ -435,6 +437,69 @@ describe('the trash', () => {
     await user.drive.commands.sync()
     expect(await service.contents()).toEqual({})
     expect(user.drive.commands.trash.report()).toMatchObject({ items: 0, notKept: 1 })
+  })
+
+  it.each<[string, (user: DriveInProcess, account: AccountInProcess) => Promise<void>]>([
+    ['was not here', (user) => user.remove('file.txt')],
+    [
+      'is in the trash already',
+      async (user, { service }) => {
+        await user.remove('file.txt')
+        await user.drain()
+        await user.cache.clear()
+        await service.upload('file.txt', 'content')
+        // A listing that lags is not believed for a moment.
+        const namesNow = async () => {
+          await user.listing.refreshNow()
+          return user.names()
+        }
+        await expect.poll(namesNow).toContain('file.txt')
+        await user.remove('file.txt')
+      },
+    ],
+    [
+      'goes on under another description',
+      async (user, { service }) => {
+        await user.write('own.txt', 'of this machine')
+        await user.drain()
+        service.proxy.add(BUSY)
+        await user.drive.extended.set(
+          await user.node('own.txt'),
+          'user.bagfs.description',
+          Buffer.from('new'),
+        )
+        await user.write('own.txt', 'of this machine')
+        await user.cache.clear()
+        service.proxy.clear()
+      },
+    ],
+    [
+      'is stored again meanwhile',
+      async (user, { service }) => {
+        const fetching = deferred()
+        const gate = deferred()
+        const before = () => {
+          fetching.resolve()
+          return gate.promise
+        }
+        service.proxy.add({ match: DOWNLOAD, times: 1, fault: { before } })
+        await user.remove('file.txt')
+        await fetching.promise
+        await service.upload('file.txt', 'content')
+        gate.resolve()
+      },
+    ],
+  ])('has no files but those of its items once content that %s is dealt with', async (...given) => {
+    const [, change] = given
+    const account = await AccountInProcess.start()
+    await account.service.upload('file.txt', 'content')
+    const user = await account.open()
+    await change(user, account)
+    await user.drain()
+    const downloads = account.service.events.filter(({ path }) => path.includes('download'))
+    expect(downloads.length).toBeGreaterThan(0)
+    const files = readdirSync(join(account.dir, 'state', 'trash', 'v1'))
+    expect(files).toHaveLength(2 * user.drive.commands.trash.report().items)
   })
 
   it('has large content that was never read here where the drive is told so', async () => {
