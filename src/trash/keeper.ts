@@ -70,8 +70,8 @@ interface KeeperDeps {
  */
 export class Keeper {
   readonly #deps: KeeperDeps
-  /** Content that lies at its `fetchedPath`. */
-  readonly #fetched = new Set<BagId>()
+  /** What became of the fetch of content, until its bag is dealt with. */
+  readonly #fetches = new Map<BagId, 'came' | 'no-room'>()
   readonly #turns = new KeyedLock<BagId>()
   /** What the cache has of kept bags, oldest first. */
   #cached: { readonly bagId: BagId; readonly atMs: number }[] = []
@@ -109,9 +109,12 @@ export class Keeper {
       if (content.isComplete(bagId) || trash.files.lengthOf(bagId) !== undefined) return
       const length = this.#lengthOf(bagId)
       if (length === undefined || length > fetchDeletedBytes || fetchDeletedBytes === 0) return
-      if (!(await trash.hasRoom(length))) return
+      if (!(await trash.canTake(length))) {
+        this.#fetches.set(bagId, 'no-room')
+        return
+      }
       await this.#fetch(bagId, length, signal)
-      this.#fetched.add(bagId)
+      this.#fetches.set(bagId, 'came')
     } catch (error) {
       // Another machine may have deleted it.
       if (isDriveError(error, 'gone', 'not-found')) return
@@ -122,7 +125,7 @@ export class Keeper {
   /** Never rejects. */
   async #letGo(bagId: BagId): Promise<void> {
     const { trash, log } = this.#deps
-    if (!this.#fetched.delete(bagId)) return
+    if (!this.#fetches.delete(bagId)) return
     await trash.files.removeFetched(bagId).catch((error: unknown) => {
       log.debug({ bagId, error: String(error) }, 'Not removed from the trash until the next mount.')
     })
@@ -170,7 +173,8 @@ export class Keeper {
       await trash.files.removeContent(bagId)
       return undefined
     }
-    trash.add(this.#itemOf(bag, { length, sha256 }))
+    const isNewHere = this.#fetches.get(bagId) === 'came'
+    trash.add(this.#itemOf(bag, { length, sha256 }), { isNewHere })
     onStep?.('trash.kept')
     return undefined
   }
@@ -212,8 +216,13 @@ export class Keeper {
     const isAsKnown = length === (facts.get(bagId)?.length ?? length)
     if (length !== undefined && isAsKnown && length <= trash.mostBytes) return length
     await trash.files.removeContent(bagId)
-    const why = length === undefined ? 'it was not on this machine' : 'it is too large'
+    const why = length === undefined ? this.#whyNotHere(bagId) : 'it is too large'
     return { why, bytes: length ?? this.#lengthOf(bagId) }
+  }
+
+  #whyNotHere(bagId: BagId): string {
+    const hasNoRoom = this.#fetches.get(bagId) === 'no-room'
+    return `it was not on this machine${hasNoRoom ? ', which has no room for it' : ''}`
   }
 
   async #isPlaced(bagId: BagId): Promise<boolean> {
@@ -225,9 +234,8 @@ export class Keeper {
       this.#noteCached(bagId)
       return true
     }
-    if (!this.#fetched.has(bagId)) return false
+    if (this.#fetches.get(bagId) !== 'came') return false
     renameSync(files.fetchedPath(bagId), files.contentPath(bagId))
-    this.#fetched.delete(bagId)
     return true
   }
 
