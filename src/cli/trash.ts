@@ -45,7 +45,10 @@ export function addTrash(program: Command, context: CommandContext): void {
     .addOption(mountpointOption())
     .addOption(stateDirOption())
     .option('--as <name>', 'restore under another name')
-    .option('--replace', 'restore in the place of what has the name, which goes to the trash')
+    .option(
+      '--replace',
+      'restore in the place of the stored file of the name, which goes to the trash',
+    )
     .option('--yes', YES_HELP)
     .option('--json', 'print the list as JSON')
     .action(async (what, items, flags) => {

@@ -39,6 +39,11 @@ export function isTaken(intent: Intent): boolean {
   return intent.phase === 'confirmed' || isAnswered(intent)
 }
 
+/** True for new content that is to be sent, and that nothing has proven to be at the service. */
+export function isUnstored({ phase, content }: PutIntent): boolean {
+  return content.from !== 'bag' && (phase === 'waiting' || phase === 'held')
+}
+
 /** True when nothing is left to do at the service for this intent. */
 export function isDone(intent: Intent): boolean {
   if (intent.phase !== 'confirmed') return false

@@ -66,10 +66,14 @@ export class BagDeletes {
   async delete(intent: Intent, signal: AbortSignal): Promise<readonly BagTime[]> {
     const deleted = [...(intent.deleted ?? [])]
     for (const bagId of bagsToDelete(intent)) {
+      const deleteBag = (): Promise<boolean> =>
+        this.#names.runAll(this.#namesOf(bagId, intent), () =>
+          this.#deleteBag(bagId, intent, signal),
+        )
       // An upload under the name need not wait for what is fetched.
-      if (!this.#isStaying(bagId)) await this.#deps.trash.prepare(bagId, signal)
-      const names = this.#namesOf(bagId, intent)
-      const isGone = await this.#names.runAll(names, () => this.#deleteBag(bagId, intent, signal))
+      const isGone = await (this.#isStaying(bagId)
+        ? deleteBag()
+        : this.#deps.trash.whileFetched(bagId, signal, deleteBag))
       if (isGone) deleted.push({ bagId, atMs: this.#deps.clock.now() })
     }
     return deleted

@@ -77,7 +77,7 @@ export interface FolderPort {
 }
 
 /** What the uploader needs of the trash. */
-export type TrashPort = Pick<Keeper, 'prepare' | 'keep' | 'noteNotKept'>
+export type TrashPort = Pick<Keeper, 'whileFetched' | 'keep' | 'noteNotKept'>
 
 export interface UploaderDeps {
   readonly jobs: Jobs

@@ -3,6 +3,7 @@ import { sha256OfFile } from '../disk/file-hash.ts'
 import type { Clock } from '../domain/clock.ts'
 import { isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
+import { KeyedLock } from '../domain/keyed-lock.ts'
 import type { Logger } from '../domain/logger.ts'
 import type { FactsAccess } from '../domain/record.ts'
 import type { TrashItem } from './item.ts'
@@ -69,8 +70,9 @@ interface KeeperDeps {
  */
 export class Keeper {
   readonly #deps: KeeperDeps
-  /** Content that lies at its `fetchedPath`. */
-  readonly #fetched = new Set<BagId>()
+  /** What became of the fetch of content, until its bag is dealt with. */
+  readonly #fetches = new Map<BagId, 'came' | 'no-room'>()
+  readonly #turns = new KeyedLock<BagId>()
   /** What the cache has of kept bags, oldest first. */
   #cached: { readonly bagId: BagId; readonly atMs: number }[] = []
   #cancel: (() => void) | undefined
@@ -79,23 +81,54 @@ export class Keeper {
     this.#deps = deps
   }
 
-  /** Fetches content that is not on this machine and not too large. Never rejects: what does not come is not kept. */
-  async prepare(bagId: BagId, signal: AbortSignal): Promise<void> {
+  /**
+   * Runs a task that may keep a bag: content that is not on this machine, and not too large, is fetched first. What the task
+   * leaves of that is removed. Settles as the task does. For each bag one at a time.
+   */
+  whileFetched<Result>(
+    bagId: BagId,
+    signal: AbortSignal,
+    task: () => Promise<Result>,
+  ): Promise<Result> {
+    return this.#turns.run(bagId, async () => {
+      await this.#prepare(bagId, signal)
+      try {
+        return await task()
+      } finally {
+        await this.#letGo(bagId)
+      }
+    })
+  }
+
+  /** Never rejects. */
+  async #prepare(bagId: BagId, signal: AbortSignal): Promise<void> {
     const { trash, content, fetchDeletedBytes, log } = this.#deps
-    if (trash.isOff || this.#fetched.has(bagId)) return
+    if (trash.isOff) return
     try {
       await content.check(bagId)
-      if (content.isComplete(bagId)) return
+      if (content.isComplete(bagId) || trash.files.lengthOf(bagId) !== undefined) return
       const length = this.#lengthOf(bagId)
       if (length === undefined || length > fetchDeletedBytes || fetchDeletedBytes === 0) return
-      if (!(await trash.hasRoom(length))) return
+      if (!(await trash.canTake(length))) {
+        this.#fetches.set(bagId, 'no-room')
+        return
+      }
       await this.#fetch(bagId, length, signal)
-      this.#fetched.add(bagId)
+      this.#fetches.set(bagId, 'came')
     } catch (error) {
       // Another machine may have deleted it.
       if (isDriveError(error, 'gone', 'not-found')) return
       log.debug({ bagId, error: String(error) }, 'Not fetched for the trash.')
     }
+  }
+
+  /** Never rejects. */
+  async #letGo(bagId: BagId): Promise<void> {
+    const { trash, log } = this.#deps
+    if (!this.#fetches.delete(bagId)) return
+    await trash.files.removeFetched(bagId).catch((error: unknown) => {
+      log.debug({ bagId, error: String(error) }, 'Not removed from the trash until the next mount.')
+    })
   }
 
   async #fetch(bagId: BagId, length: number, signal: AbortSignal): Promise<void> {
@@ -140,7 +173,8 @@ export class Keeper {
       await trash.files.removeContent(bagId)
       return undefined
     }
-    trash.add(this.#itemOf(bag, { length, sha256 }))
+    const isNewHere = this.#fetches.get(bagId) === 'came'
+    trash.add(this.#itemOf(bag, { length, sha256 }), { isNewHere })
     onStep?.('trash.kept')
     return undefined
   }
@@ -182,8 +216,13 @@ export class Keeper {
     const isAsKnown = length === (facts.get(bagId)?.length ?? length)
     if (length !== undefined && isAsKnown && length <= trash.mostBytes) return length
     await trash.files.removeContent(bagId)
-    const why = length === undefined ? 'it was not on this machine' : 'it is too large'
+    const why = length === undefined ? this.#whyNotHere(bagId) : 'it is too large'
     return { why, bytes: length ?? this.#lengthOf(bagId) }
+  }
+
+  #whyNotHere(bagId: BagId): string {
+    const hasNoRoom = this.#fetches.get(bagId) === 'no-room'
+    return `it was not on this machine${hasNoRoom ? ', which has no room for it' : ''}`
   }
 
   async #isPlaced(bagId: BagId): Promise<boolean> {
@@ -195,7 +234,7 @@ export class Keeper {
       this.#noteCached(bagId)
       return true
     }
-    if (!this.#fetched.delete(bagId)) return false
+    if (this.#fetches.get(bagId) !== 'came') return false
     renameSync(files.fetchedPath(bagId), files.contentPath(bagId))
     return true
   }

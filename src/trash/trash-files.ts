@@ -75,6 +75,10 @@ export class TrashFiles {
     return `${this.contentPath(bagId)}.fetched`
   }
 
+  async removeFetched(bagId: BagId): Promise<void> {
+    await rm(this.fetchedPath(bagId), { force: true })
+  }
+
   /** Bytes of content that is placed; undefined where there is none. */
   lengthOf(bagId: BagId): number | undefined {
     return lstatSync(this.contentPath(bagId), { throwIfNoEntry: false })?.size

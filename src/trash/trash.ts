@@ -109,19 +109,25 @@ export class Trash {
     return { items: this.#items.size, bytes: this.#bytes, keptMs, ...counts }
   }
 
-  /** True when the trash and the disk take so many bytes without giving up anything that is kept. */
-  async hasRoom(bytes: number): Promise<boolean> {
-    if (this.#bytes + bytes + ITEM_BYTES > this.#settings.maxBytes) return false
-    return ((await this.#deps.disk?.spareBytes()) ?? 0) >= bytes
+  /**
+   * True when there is room for so much more, or will be once what is older has given way. Only the cache gives way now: what
+   * is to come may fail.
+   */
+  async canTake(bytes: number): Promise<boolean> {
+    const { disk } = this.#deps
+    if (disk === undefined || bytes > this.mostBytes) return false
+    let spare = await disk.spareBytes()
+    while (spare < bytes && (await disk.evictOne())) spare = await disk.spareBytes()
+    return spare + this.#bytes >= bytes
   }
 
-  /** Keeps content that is placed already; older content gives way to it. */
-  add(item: TrashItem): void {
+  /** Keeps content that is placed already; older content gives way to it. `isNewHere`: it took no room of the disk before. */
+  add(item: TrashItem, { isNewHere = false }: { readonly isNewHere?: boolean } = {}): void {
     this.#files.write(item)
     this.#set(item)
     this.#changed()
-    if (this.#bytes > this.#settings.maxBytes) this.#tidySoon(0)
-    else this.#tidySoon(TIDY_EVERY_MS)
+    const isTight = isNewHere || this.#bytes > this.#settings.maxBytes
+    this.#tidySoon(isTight ? 0 : TIDY_EVERY_MS)
   }
 
   /** What was on its way back is deleted once more: its time begins anew. */

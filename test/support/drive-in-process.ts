@@ -10,6 +10,7 @@ import { ROOT } from '../../src/drive/tree/nodes.ts'
 import type { Listing } from '../../src/namespace/listing.ts'
 import type { Outbox } from '../../src/outbox/outbox.ts'
 import { isToSend } from '../../src/intents/rules.ts'
+import type { Trash } from '../../src/trash/trash.ts'
 import type { StorageService } from '../../src/service/storage-service.ts'
 import { createHttpService } from '../../src/service/http-service.ts'
 import { deadlinesOf } from '../../src/service/settings.ts'
@@ -68,13 +69,15 @@ export class DriveInProcess {
   readonly listing: Listing
   readonly outbox: Outbox
   readonly cache: BagCache
+  readonly trash: Trash
   readonly #releases: Releases
 
-  private constructor({ drive, listing, outbox, cache }: BuiltDrive, releases: Releases) {
+  private constructor({ drive, listing, outbox, cache, trash }: BuiltDrive, releases: Releases) {
     this.drive = drive
     this.listing = listing
     this.outbox = outbox
     this.cache = cache
+    this.trash = trash
     this.#releases = releases
   }
 

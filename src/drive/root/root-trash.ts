@@ -4,7 +4,7 @@ import type { KeyedLock } from '../../domain/keyed-lock.ts'
 import type { BagId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { Intent, PutIntent } from '../../intents/intent.ts'
-import { isTaken } from '../../intents/rules.ts'
+import { isTaken, isUnstored } from '../../intents/rules.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import { broughtBack, onWayBack, stageRestored } from '../../outbox/restored.ts'
 import type { TrashItem } from '../../trash/item.ts'
@@ -12,6 +12,7 @@ import type { Trash, TrashReport } from '../../trash/trash.ts'
 import type { Space } from '../space/space.ts'
 import type { DriveSettings } from '../settings.ts'
 import { usualMode } from '../settings.ts'
+import type { FileNode } from '../tree/nodes.ts'
 import type { Committer } from './commit.ts'
 import type { Entries } from './entries.ts'
 import type { NameChanges } from './name-changes.ts'
@@ -36,7 +37,7 @@ const IN_OUTBOX = 'bagfs outbox shows it, and what it waits for.'
 export interface RestoreOptions {
   /** Another name than it had. */
   readonly name?: string
-  /** A file takes the place of the file that has the name, which goes to the trash itself. */
+  /** A file takes the place of the stored file that has the name, which goes to the trash itself. */
   readonly replace?: boolean
 }
 
@@ -98,7 +99,8 @@ export class RootTrash {
 
   /**
    * Puts an item back, as an ordinary put: resolves when that is as safe as the mode promises. Rejects
-   * `exists` where the name is taken, and leaves the item in the trash then.
+   * `exists` where the name is taken, and `busy` where what it would replace is not stored yet. It leaves the item in the
+   * trash then.
    */
   async restore(bagId: BagId, options: RestoreOptions = {}): Promise<void> {
     const { trash, committer } = this.#deps
@@ -150,6 +152,7 @@ export class RootTrash {
     if (target === undefined) return
     if (replace === true && !isFolder) {
       await this.#deps.rootNodes.checkReplacement(target, isFolder)
+      refuseUnstored(target, name)
       return
     }
     const orReplace = isFolder ? '' : ', or let it take that place with --replace'
@@ -157,6 +160,15 @@ export class RootTrash {
       hint: `Give it another name with --as NAME${orReplace}.`,
     })
   }
+}
+
+/** What the service never had goes to no trash. */
+function refuseUnstored({ entry, hasUnpromised }: FileNode, name: string): void {
+  const isWaiting = entry?.kind === 'pending' && isUnstored(entry.intent)
+  if (!hasUnpromised && !isWaiting) return
+  throw new DriveError('busy', `${name} has content that is not stored yet.`, {
+    hint: 'Wait until bagfs sync returns, or give that content up with bagfs outbox discard.',
+  })
 }
 
 /** The outbox has it whatever becomes of the upload. */

@@ -227,3 +227,56 @@ describe.each([false, true])('what came back and is stored (write back: %s)', (w
     expect(kept(user).filter(isPrecious)).toHaveLength(1)
   })
 })
+
+describe('what comes back with --replace', () => {
+  /** An item called `gone`, and a stored `file`. */
+  const stored = async () => {
+    const account = await AccountInProcess.start()
+    const user = await account.open({ writeBack: true })
+    for (const name of ['gone', 'file']) await user.write(name, `of ${name}`)
+    await user.drain()
+    await user.remove('gone')
+    await user.drain()
+    const [item] = user.drive.commands.trash.items()
+    if (item === undefined) throw new Error('The trash is empty.')
+    const replace = (name: string) =>
+      user.drive.commands.trash.restore(item.bagId, { name, replace: true })
+    return { account, user, replace }
+  }
+
+  it.each([
+    ['is new and waits', 'new', false],
+    ['waits in the place of what is stored', 'file', false],
+    ['a program is writing', 'file', true],
+  ])('takes no place of content that %s', async (_what, name, isOpen) => {
+    const { account, user, replace } = await stored()
+    account.service.proxy.add(BUSY)
+    if (!isOpen) await user.write(name, 'written')
+    const handle = isOpen ? await user.open(name, true) : undefined
+    if (handle !== undefined) await user.drive.write(handle, Buffer.from('WRITTEN'), 0)
+    await expect(replace(name)).rejects.toMatchObject({
+      code: 'busy',
+      message: `${name} has content that is not stored yet.`,
+    })
+    if (handle !== undefined) await user.drive.release(handle)
+    const content = isOpen ? 'WRITTEN' : 'written'
+    expect(await user.read(name)).toBe(content)
+    account.service.proxy.clear()
+    await user.drain()
+    await replace(name)
+    await user.drain()
+    expect(await account.service.contents()).toMatchObject({ [name]: 'of gone' })
+    expect(kept(user)).toContain(`${name} replaced ${content.length}`)
+  })
+
+  it('takes the place of a stored file whose new name waits, which is in the trash then', async () => {
+    const { account, user, replace } = await stored()
+    account.service.proxy.add(BUSY)
+    await user.rename('file', 'renamed')
+    await replace('renamed')
+    account.service.proxy.clear()
+    await user.drain()
+    expect(await account.service.contents()).toEqual({ renamed: 'of gone' })
+    expect(kept(user)).toEqual(['file replaced 7'])
+  })
+})

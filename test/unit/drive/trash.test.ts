@@ -1,12 +1,18 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { AccountInProcess } from '../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../support/drive-in-process.ts'
+import type { FaultRule } from '../../support/fault-proxy.ts'
 import { BUSY, UPLOAD } from '../../support/uploads.ts'
 import { kept, restore } from '../../support/trash.ts'
 import { deferred } from '../../../src/domain/deferred.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
 
 const DOWNLOAD = { method: 'GET', path: /download/ }
+
+const downloadsOf = ({ service }: AccountInProcess): number =>
+  service.events.filter(({ path }) => path.includes('download')).length
 
 describe.each([false, true])('what is deleted (write back: %s)', (writeBack) => {
   it('is kept here, gone at the service at once, and can be restored', async () => {
@@ -384,6 +390,48 @@ describe('the trash', () => {
     expect(user.drive.commands.trash.report()).toMatchObject({ items: 2, givenUp: 1, notKept: 0 })
   })
 
+  describe('that is full, and content that was never read here', () => {
+    const LIMIT = 100_000
+
+    /** Two items fill the trash, and a file of another machine is removed. */
+    const fullAndRemoved = async (length: number, faults: readonly FaultRule[] = []) => {
+      const account = await AccountInProcess.start()
+      const { service } = account
+      await service.upload('new.txt', Buffer.alloc(length))
+      const user = await account.open({ limits: { timeoutMs: 10_000, cacheBytes: LIMIT } })
+      for (const name of ['a', 'b']) {
+        await user.write(name, name.repeat(40_000))
+        await user.drain()
+        await user.remove(name)
+        await user.drain()
+      }
+      service.forgetEvents()
+      for (const fault of faults) service.proxy.add(fault)
+      await user.remove('new.txt')
+      await user.drain()
+      expect(await service.contents()).toEqual({})
+      return { user, downloads: downloadsOf(account) }
+    }
+
+    it('gives up the oldest for it', async () => {
+      const { user } = await fullAndRemoved(30_000)
+      await expect.poll(() => kept(user)).toEqual(['new.txt deleted 30000', 'b deleted 40000'])
+      expect(user.drive.commands.trash.report()).toMatchObject({ givenUp: 1, notKept: 0 })
+    })
+
+    it.each<[string, number, readonly FaultRule[]]>([
+      ['alone is larger than the limit', LIMIT, []],
+      ['cannot be fetched', 30_000, [{ match: DOWNLOAD, fault: { answer: { status: 500 } } }]],
+    ])('gives up nothing for what %s', async (_what, length, faults) => {
+      const { user, downloads } = await fullAndRemoved(length, faults)
+      expect(downloads).toBe(0)
+      // What is to go goes a moment later.
+      await user.trash.tidy()
+      expect(kept(user)).toEqual(['b deleted 40000', 'a deleted 40000'])
+      expect(user.drive.commands.trash.report()).toMatchObject({ givenUp: 0, notKept: 1 })
+    })
+  })
+
   it.each([
     ['0 fetches none', { fetchDeletedBytes: 0 }, []],
     ['no larger content is fetched', { fetchDeletedBytes: 6 }, ['empty deleted 0']],
@@ -418,7 +466,7 @@ describe('the trash', () => {
     expect(await service.contents()).toEqual({})
     expect(kept(user)).toEqual([])
     expect(user.drive.commands.trash.report()).toMatchObject({ items: 0, notKept: 2 })
-    expect(service.events.filter(({ path }) => path.includes('download'))).toEqual([])
+    expect(downloadsOf(account)).toBe(0)
   })
 
   it('tells of what was not kept once it is deleted, and not of what the service did not delete', async () => {
@@ -435,6 +483,68 @@ describe('the trash', () => {
     await user.drive.commands.sync()
     expect(await service.contents()).toEqual({})
     expect(user.drive.commands.trash.report()).toMatchObject({ items: 0, notKept: 1 })
+  })
+
+  it.each<[string, (user: DriveInProcess, account: AccountInProcess) => Promise<void>]>([
+    ['was not here', (user) => user.remove('file.txt')],
+    [
+      'is in the trash already',
+      async (user, { service }) => {
+        await user.remove('file.txt')
+        await user.drain()
+        await user.cache.clear()
+        await service.upload('file.txt', 'content')
+        // A listing that lags is not believed for a moment.
+        const namesNow = async () => {
+          await user.listing.refreshNow()
+          return user.names()
+        }
+        await expect.poll(namesNow).toContain('file.txt')
+        await user.remove('file.txt')
+      },
+    ],
+    [
+      'goes on under another description',
+      async (user, { service }) => {
+        await user.write('own.txt', 'of this machine')
+        await user.drain()
+        service.proxy.add(BUSY)
+        await user.drive.extended.set(
+          await user.node('own.txt'),
+          'user.bagfs.description',
+          Buffer.from('new'),
+        )
+        await user.write('own.txt', 'of this machine')
+        await user.cache.clear()
+        service.proxy.clear()
+      },
+    ],
+    [
+      'is stored again meanwhile',
+      async (user, { service }) => {
+        const fetching = deferred()
+        const gate = deferred()
+        const before = () => {
+          fetching.resolve()
+          return gate.promise
+        }
+        service.proxy.add({ match: DOWNLOAD, times: 1, fault: { before } })
+        await user.remove('file.txt')
+        await fetching.promise
+        await service.upload('file.txt', 'content')
+        gate.resolve()
+      },
+    ],
+  ])('has no files but those of its items once content that %s is dealt with', async (...given) => {
+    const [, change] = given
+    const account = await AccountInProcess.start()
+    await account.service.upload('file.txt', 'content')
+    const user = await account.open()
+    await change(user, account)
+    await user.drain()
+    expect(downloadsOf(account)).toBeGreaterThan(0)
+    const files = readdirSync(join(account.dir, 'state', 'trash', 'v1'))
+    expect(files).toHaveLength(2 * user.drive.commands.trash.report().items)
   })
 
   it('has large content that was never read here where the drive is told so', async () => {

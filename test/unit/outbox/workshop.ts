@@ -41,7 +41,7 @@ const NO_FOLDERS: FolderPort = {
 
 /** The trash has its own tests. */
 const NO_TRASH: TrashPort = {
-  prepare: () => Promise.resolve(),
+  whileFetched: (_bagId, _signal, task) => task(),
   keep: () => Promise.resolve(undefined),
   noteNotKept: () => undefined,
 }

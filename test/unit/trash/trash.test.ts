@@ -40,7 +40,12 @@ async function open(shared = plenty, settings: Partial<TrashSettings> = {}): Pro
 
 const id = (letter: string): BagId => toBagId(letter.repeat(64))
 
-function add(trash: Trash, letter: string, more: Partial<TrashItem> = {}): TrashItem {
+function add(
+  trash: Trash,
+  letter: string,
+  more: Partial<TrashItem> = {},
+  options: Parameters<Trash['add']>[1] = {},
+): TrashItem {
   const content = `content of ${letter}`
   const bagId = id(letter)
   writeFileSync(trash.files.contentPath(bagId), content)
@@ -49,7 +54,7 @@ function add(trash: Trash, letter: string, more: Partial<TrashItem> = {}): Trash
     ...{ length: content.length, mtimeMs: 0, deletedAtMs: clock.now() },
     ...more,
   }
-  trash.add(item)
+  trash.add(item, options)
   return item
 }
 
@@ -91,6 +96,31 @@ describe('what is kept', () => {
     expect(inCache).toBe(0)
     expect(names(trash)).toEqual(['b'])
     expect(trash.report()).toMatchObject({ items: 1, givenUp: 1 })
+  })
+
+  it('gives nothing up before new content is here, and then as much as that needs of the disk', async () => {
+    let inCache = 20
+    let spare = 0
+    const evict = (): boolean => {
+      if (inCache === 0) return false
+      inCache -= 10
+      spare += 10
+      return true
+    }
+    const trash = await open(disk(() => spare, evict))
+    expect(await trash.canTake(30)).toBe(false)
+    add(trash, 'a')
+    expect(await trash.canTake(30)).toBe(true)
+    expect(await trash.canTake(1e6)).toBe(false)
+    expect({ inCache, items: names(trash) }).toEqual({ inCache: 0, items: ['a'] })
+    spare -= 30
+    trash.onChange(() => {
+      if (!names(trash).includes('a')) spare = 0
+    })
+    clock.move(1)
+    add(trash, 'b', {}, { isNewHere: true })
+    clock.move(0)
+    await expect.poll(() => names(trash)).toEqual(['b'])
   })
 
   it('is one item however often the same bag is deleted, of the last time', async () => {
