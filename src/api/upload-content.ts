@@ -11,7 +11,7 @@ import type { UploadSource } from '../service/storage-service.ts'
 export type UploadContent = Uint8Array | AsyncIterable<Uint8Array> | { readonly path: string }
 
 /** Where the bytes of an upload are. */
-type UploadFile = Pick<UploadSource, 'path' | 'length' | 'pieces'>
+type UploadFile = Pick<UploadSource, 'path' | 'length' | 'mayChange' | 'pieces'>
 
 /**
  * Runs an upload of content that is anywhere. What had to be written to a temporary file is removed after it. Rejects
@@ -52,7 +52,7 @@ async function onDisk(path: unknown): Promise<UploadFile> {
   if (typeof path !== 'string') throw noContent()
   try {
     const stats = await stat(path)
-    if (stats.isFile()) return { path, length: stats.size }
+    if (stats.isFile()) return { path, length: stats.size, mayChange: true }
   } catch (error) {
     throw fromFileSystem(error, `Reading ${path}`)
   }

@@ -87,6 +87,17 @@ describe('an upload takes', () => {
     await expect(client.uploadFile('a', { path: dir })).rejects.toMatchObject({ code: 'invalid' })
   })
 
+  it('no file that another program writes over while it is sent', async () => {
+    const path = join(dir, 'torn')
+    writeFileSync(path, Buffer.alloc(8 * 1024 * 1024))
+    const onProgress = (sent: number): void => {
+      if (sent > 0) writeFileSync(path, CONTENT, { flag: 'r+' })
+    }
+    const torn = client.uploadFile('a.txt', { path }, { onProgress })
+    await expect(torn).rejects.toMatchObject({ code: 'local-io' })
+    expect(await client.list()).toEqual([])
+  })
+
   it('nothing once it is cancelled', async () => {
     const signal = AbortSignal.abort()
     const cancelled = client.uploadFile('a.txt', Readable.from([CONTENT]), { signal })
