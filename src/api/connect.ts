@@ -1,9 +1,11 @@
 import { parseServiceUrl } from '../config/service-url.ts'
 import { systemClock } from '../domain/clock.ts'
+import { makeClosing } from '../domain/closing.ts'
 import { DriveError } from '../domain/errors.ts'
 import { isBagId, toBagId, type BagId } from '../domain/ids.ts'
 import { silentLogger, type Logger } from '../domain/logger.ts'
 import type { Account, BagRecord } from '../domain/record.ts'
+import { follow } from '../service/follow.ts'
 import { createHttpService } from '../service/http-service.ts'
 import { deadlinesOf } from '../service/settings.ts'
 import type {
@@ -80,6 +82,8 @@ export function connect({ url, token, timeoutMs, log = silentLogger }: ConnectOp
 
 class ServiceClient implements Client {
   readonly #service: StorageService
+  /** Ends what the service does not know of yet: a stream that is still read. */
+  readonly #closing = makeClosing()
 
   constructor(service: StorageService) {
     this.#service = service
@@ -93,18 +97,28 @@ class ServiceClient implements Client {
     return this.#service.listFiles(options)
   }
 
-  uploadFile(name: string, content: UploadContent, options: PutOptions = {}): Promise<BagId> {
-    const { description = '', ...sending } = options
-    return withUploadFile(content, sending.signal, (file) =>
-      this.#service.uploadFile({ ...file, name, description }, sending),
-    )
+  uploadFile(name: string, content: UploadContent, options?: PutOptions): Promise<BagId> {
+    return this.#upload('uploadFile', name, content, options)
   }
 
-  uploadFolder(name: string, zip: UploadContent, options: PutOptions = {}): Promise<BagId> {
-    const { description = '', ...sending } = options
-    return withUploadFile(zip, sending.signal, (file) =>
-      this.#service.uploadFolder({ ...file, name, description }, sending),
-    )
+  uploadFolder(name: string, zip: UploadContent, options?: PutOptions): Promise<BagId> {
+    return this.#upload('uploadFolder', name, zip, options)
+  }
+
+  async #upload(
+    how: 'uploadFile' | 'uploadFolder',
+    name: string,
+    content: UploadContent,
+    { description = '', ...sending }: PutOptions = {},
+  ): Promise<BagId> {
+    const { signal, dispose } = follow(sending.signal, this.#closing.signal)
+    try {
+      return await withUploadFile(content, signal, (file) =>
+        this.#service[how]({ ...file, name, description }, sending),
+      )
+    } finally {
+      dispose()
+    }
   }
 
   async download(bagId: string, options: DownloadOptions = {}): Promise<Download> {
@@ -120,6 +134,7 @@ class ServiceClient implements Client {
   }
 
   close(): Promise<void> {
+    this.#closing.abort()
     return this.#service.close()
   }
 }

@@ -28,6 +28,7 @@ import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
 import { withOutbox, type OutboxAccess } from './outbox-access.ts'
 import type { Output } from './output.ts'
+import { refuseSeveral } from './refuse-several.ts'
 import { listenForStop } from './signals.ts'
 import { describeDamaged, describeItem } from '../mount/status-words.ts'
 
@@ -44,6 +45,12 @@ interface PlaceItems {
   readonly place: string
   readonly items: readonly WireItem[]
   readonly damaged: readonly string[]
+}
+
+/** The changes of one outbox that a person means. */
+interface MeantItems {
+  readonly place: DrivePlace
+  readonly items: readonly WireItem[]
 }
 
 const VERBS = ['list', 'retry', 'save', 'discard'] as const
@@ -132,22 +139,37 @@ class OutboxCommand {
     places: readonly DrivePlace[],
     ids: readonly string[],
   ): Promise<void> {
-    if (verb === 'discard' && !(await this.#mayDiscard(ids))) return
-    const meant: WireItem[] = []
-    let count = 0
-    for (const place of places) {
-      await this.#with(place, async (outbox) => {
-        const found = (await outbox.list()).filter(isMeantBy(ids))
-        const fitting = found.filter(FITS[verb])
-        await this.#do(verb, outbox, fitting)
-        meant.push(...found)
-        count += fitting.length
-      })
+    if (verb === 'discard') this.#refuseNone(ids)
+    const found = await this.#find(places, ids)
+    for (const id of ids) {
+      const isMeant = (item: WireItem): boolean => item.name === id && FITS[verb](item)
+      const have = found.filter(({ items }) => items.some(isMeant)).map(({ place }) => place)
+      refuseSeveral(id, have, { room: 'outbox', verb })
     }
+    if (verb === 'discard' && !(await this.#mayDiscard(ids))) return
+    let count = 0
+    for (const { place, items } of found) {
+      const fitting = items.filter(FITS[verb])
+      await this.#with(place, (outbox) => this.#do(verb, outbox, fitting))
+      count += fitting.length
+    }
+    const meant = found.flatMap(({ items }) => items)
     if (count > 0) return
     if (meant.length > 0) this.#nothingTo(verb, meant)
     else if (ids.length > 0) throw nothingCalled(ids, this.#flags)
     else this.#output.note(emptyNote(places))
+  }
+
+  async #find(
+    places: readonly DrivePlace[],
+    ids: readonly string[],
+  ): Promise<readonly MeantItems[]> {
+    const found: MeantItems[] = []
+    for (const place of places) {
+      const all = await this.#with(place, (outbox) => outbox.list())
+      found.push({ place, items: all.filter(isMeantBy(ids)) })
+    }
+    return found
   }
 
   #nothingTo(verb: Exclude<Verb, 'list'>, items: readonly WireItem[]): void {
@@ -156,13 +178,15 @@ class OutboxCommand {
     }
   }
 
-  async #mayDiscard(ids: readonly string[]): Promise<boolean> {
-    if (ids.length === 0) {
-      throw new DriveError(
-        'usage',
-        `Say what to discard, by the ids that bagfs outbox${driveWord(this.#flags)} lists.`,
-      )
-    }
+  #refuseNone(ids: readonly string[]): void {
+    if (ids.length > 0) return
+    throw new DriveError(
+      'usage',
+      `Say what to discard, by the ids that bagfs outbox${driveWord(this.#flags)} lists.`,
+    )
+  }
+
+  #mayDiscard(ids: readonly string[]): Promise<boolean> {
     return mayRemoveForGood(this.#output, {
       isSaid: this.#flags.yes === true,
       question: `Discard ${ids.join(', ')} for good?`,

@@ -57,7 +57,8 @@ async function toItem(local: string, path: string): Promise<PlanItem | undefined
       return { ...base, type: 'symlink', linkTarget: await readlink(local) }
     }
     if (!stats.isFile()) return undefined
-    return { ...base, type: 'file', content: { from: 'file', path: local, length: stats.size } }
+    const file = { path: local, length: stats.size, mayChange: true }
+    return { ...base, type: 'file', content: { from: 'file', ...file } }
   } catch (error) {
     throw fromFileSystem(error, `Reading ${local}`)
   }

@@ -83,7 +83,8 @@ async function statItem(path: string): Promise<Stats> {
 async function putItem(output: Output, access: AccountAccess, item: LocalItem): Promise<BagId> {
   const { path, name, description, stats } = item
   if (stats.isDirectory()) return putFolder(output, access, item)
-  return send(output, access, 'uploadFile', { path, length: stats.size, name, description })
+  const file = { path, length: stats.size, mayChange: true }
+  return send(output, access, 'uploadFile', { ...file, name, description })
 }
 
 async function putFolder(output: Output, access: AccountAccess, item: LocalItem): Promise<BagId> {

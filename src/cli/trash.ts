@@ -6,7 +6,7 @@ import { DriveError } from '../domain/errors.ts'
 import { checkTypedName, encodeName } from '../domain/names.ts'
 import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
-import { findItem, nameItems, notInTrash } from '../trash/item-names.ts'
+import { findItem, isIdOf, nameItems, notInTrash } from '../trash/item-names.ts'
 import { shortIdOf } from '../trash/item.ts'
 import type { CommandContext } from './context.ts'
 import {
@@ -21,6 +21,7 @@ import { knownProfiles } from './drive-names.ts'
 import { driveWord, readWords, verbArgument } from './drive-words.ts'
 import { createStderrLogger } from './logging.ts'
 import type { Output } from './output.ts'
+import { refuseSeveral } from './refuse-several.ts'
 import { trashOf } from './trash-access.ts'
 
 interface TrashFlags extends PlaceFlags {
@@ -65,6 +66,11 @@ export function addTrash(program: Command, context: CommandContext): void {
 interface PlaceTrash {
   readonly place: DrivePlace
   readonly items: readonly WireTrashItem[]
+}
+
+interface PlacedItem {
+  readonly place: DrivePlace
+  readonly item: WireTrashItem
 }
 
 class TrashCommand {
@@ -129,7 +135,7 @@ class TrashCommand {
       throw new DriveError('usage', '--as names one item.')
     }
     if (name !== undefined) refuseCoded(name)
-    const chosen = wanted.map((each) => findIn(places, each, driveWord(this.#flags)))
+    const chosen = wanted.map((each) => this.#find('restore', places, each))
     await oneByOne(
       this.#output,
       chosen.map(({ place, item }) => ({ place, item, name: item.name })),
@@ -149,7 +155,7 @@ class TrashCommand {
   async #empty(places: readonly PlaceTrash[], wanted: readonly string[]): Promise<void> {
     const all = places.flatMap(({ place, items }) => items.map((item) => ({ place, item })))
     const chosen =
-      wanted.length === 0 ? all : wanted.map((each) => findIn(places, each, driveWord(this.#flags)))
+      wanted.length === 0 ? all : wanted.map((each) => this.#find('empty', places, each))
     if (chosen.length === 0) {
       this.#output.note('The trash is empty.')
       return
@@ -161,6 +167,21 @@ class TrashCommand {
       if (ids.length > 0) count += (await this.#of(place).empty(ids)).length
     }
     this.#output.note(`Removed ${items(count)} for good.`)
+  }
+
+  /** An id is of the same content everywhere: the first trash that has it will do. */
+  #find(verb: string, places: readonly PlaceTrash[], wanted: string): PlacedItem {
+    const found = places.flatMap(({ place, items }) => {
+      const item = findItem(items, wanted)
+      return item === undefined ? [] : [{ place, item }]
+    })
+    const [first] = found
+    if (first === undefined) throw notInTrash(wanted, driveWord(this.#flags))
+    if (!found.every(({ item }) => isIdOf(item, wanted))) {
+      const have = found.map(({ place }) => place)
+      refuseSeveral(wanted, have, { room: 'trash', verb })
+    }
+    return first
   }
 
   #mayEmpty(chosen: readonly WireTrashItem[]): Promise<boolean> {
@@ -176,19 +197,6 @@ class TrashCommand {
 
 function items(count: number): string {
   return count === 1 ? '1 item' : `${count} items`
-}
-
-/** The item that is meant, in the first trash that has it. */
-function findIn(
-  places: readonly PlaceTrash[],
-  wanted: string,
-  drive: string,
-): { readonly place: DrivePlace; readonly item: WireTrashItem } {
-  for (const { place, items } of places) {
-    const item = findItem(items, wanted)
-    if (item !== undefined) return { place, item }
-  }
-  throw notInTrash(wanted, drive)
 }
 
 /** A drive would show another name than the person has chosen. */

@@ -76,21 +76,36 @@ export async function askStatus(
 ): Promise<DriveStatus | undefined> {
   const signal = AbortSignal.timeout(limitMs)
   try {
-    const answer = await ask(socketPath, 'GET', '/status', signal)
-    const { data } = driveStatus.safeParse(JSON.parse(await text(answer)))
-    if (data !== undefined) return data
+    const answer = await ask(socketPath, { method: 'GET', path: '/status', signal })
+    return understood(socketPath, driveStatus, await text(answer))
   } catch (error) {
     if (signal.aborted) throw silent(socketPath, error)
     if (isDead(error)) return undefined
     throw error
   }
+}
+
+/** Rejects `bad-answer` for anything but JSON of this form. */
+function understood<Schema extends z.ZodType>(
+  socketPath: string,
+  schema: Schema,
+  answer: string,
+): z.infer<Schema> {
+  const { data } = schema.safeParse(jsonOf(answer))
+  if (data !== undefined) return data
   throw new DriveError(
     'bad-answer',
     `The drive that listens at ${socketPath} is of another version.`,
-    {
-      hint: 'Unmount it and mount it again.',
-    },
+    { hint: 'Unmount it and mount it again.' },
   )
+}
+
+function jsonOf(answer: string): unknown {
+  try {
+    return JSON.parse(answer) as unknown
+  } catch {
+    return undefined
+  }
 }
 
 function silent(socketPath: string, cause: unknown): DriveError {
@@ -106,12 +121,16 @@ export async function askToExplain(
   names: readonly string[],
 ): Promise<WireExplanation> {
   const path = `/explain?${queryOf('name', names)}`
-  return explanation.parse(JSON.parse(await answerOf(socketPath, 'GET', path)))
+  return answerOf(socketPath, { method: 'GET', path }, explanation)
 }
 
 /** The figures of a drive as Prometheus reads them. */
 export async function askMetrics(socketPath: string): Promise<string> {
-  return text(await begunWithin(socketPath, (signal) => ask(socketPath, 'GET', '/metrics', signal)))
+  return text(
+    await begunWithin(socketPath, (signal) =>
+      ask(socketPath, { method: 'GET', path: '/metrics', signal }),
+    ),
+  )
 }
 
 /** Waits until the service has what was closed under `name`, or all. */
@@ -186,18 +205,18 @@ export async function* askToTrace(
 /** Keeps what is at a path on this machine. Answers what was pinned: a folder as a whole. */
 export async function askToPin(socketPath: string, names: readonly string[]): Promise<WirePin> {
   const path = `/pin?${queryOf('name', names)}`
-  return pin.parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
+  return answerOf(socketPath, { method: 'POST', path }, pin)
 }
 
 /** Answers the name that was pinned. */
 export async function askToUnpin(socketPath: string, names: readonly string[]): Promise<string> {
   const path = `/unpin?${queryOf('name', names)}`
-  return unpinned.parse(JSON.parse(await answerOf(socketPath, 'POST', path))).name
+  return (await answerOf(socketPath, { method: 'POST', path }, unpinned)).name
 }
 
 /** Has the listing asked for now; resolves with the number of bags. */
 export async function askToRefresh(socketPath: string): Promise<number> {
-  return refreshed.parse(JSON.parse(await answerOf(socketPath, 'POST', '/refresh'))).records
+  return (await answerOf(socketPath, { method: 'POST', path: '/refresh' }, refreshed)).records
 }
 
 export async function askToVerify(
@@ -213,7 +232,7 @@ export async function askToVerify(
 }
 
 export async function askToClearCache(socketPath: string): Promise<void> {
-  await answerOf(socketPath, 'POST', '/cache/clear')
+  await answerOf(socketPath, { method: 'POST', path: '/cache/clear' }, z.unknown())
 }
 
 /** Answers the changes that it did this to; all when no ids are given to `retry`. */
@@ -222,18 +241,18 @@ export async function askOutbox(
   what: 'retry' | 'discard',
   ids: readonly string[],
 ): Promise<readonly WireItem[]> {
-  const path = `/outbox/${what}?${queryOf('id', ids)}`
-  return z.array(outboxItem).parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
+  const path = `/outbox/items/${what}`
+  return answerOf(socketPath, { method: 'POST', path, body: { ids } }, z.array(outboxItem))
 }
 
 export async function askContent(socketPath: string, id: string): Promise<IncomingMessage> {
-  const query = new URLSearchParams({ id })
-  return ask(socketPath, 'GET', `/outbox/content?${query.toString()}`)
+  return ask(socketPath, { method: 'POST', path: '/outbox/items/content', body: { id } })
 }
 
 /** What was deleted or replaced, the newest first. */
 export async function askTrash(socketPath: string): Promise<readonly WireTrashItem[]> {
-  return z.array(trashItem).parse(JSON.parse(await answerSoonOf(socketPath, '/trash')))
+  const answer = await answerSoonOf(socketPath, '/trash')
+  return understood(socketPath, z.array(trashItem), answer)
 }
 
 /** Resolves when it is as safe as the mode of the drive promises. */
@@ -242,14 +261,8 @@ export async function askToRestore(
   wanted: string,
   options: { readonly name?: string; readonly replace: boolean },
 ): Promise<WireTrashItem> {
-  const { name, replace } = options
-  const query = new URLSearchParams({
-    id: wanted,
-    ...(name === undefined ? {} : { as: name }),
-    ...(replace ? { replace: '' } : {}),
-  })
-  const path = `/trash/restore?${query.toString()}`
-  return trashItem.parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
+  const body = { id: wanted, ...options }
+  return answerOf(socketPath, { method: 'POST', path: '/trash/items/restore', body }, trashItem)
 }
 
 /** Answers what is gone for good. */
@@ -257,8 +270,8 @@ export async function askToEmptyTrash(
   socketPath: string,
   ids: readonly string[],
 ): Promise<readonly WireTrashItem[]> {
-  const path = `/trash/empty?${queryOf('id', ids)}`
-  return z.array(trashItem).parse(JSON.parse(await answerOf(socketPath, 'POST', path)))
+  const question = { method: 'POST', path: '/trash/items/empty', body: { ids } } as const
+  return answerOf(socketPath, question, z.array(trashItem))
 }
 
 /** A query that gives one key several times. */
@@ -273,10 +286,13 @@ async function* eventsOf<Schema extends z.ZodType>(
   stop?: AbortSignal,
 ): AsyncGenerator<z.infer<Schema>> {
   const answer = await begunWithin(socketPath, (silence) =>
-    ask(socketPath, 'POST', path, stop === undefined ? silence : AbortSignal.any([silence, stop])),
+    ask(socketPath, {
+      ...{ method: 'POST', path },
+      signal: stop === undefined ? silence : AbortSignal.any([silence, stop]),
+    }),
   )
   for await (const line of createInterface({ input: answer })) {
-    yield schema.parse(JSON.parse(line))
+    yield understood(socketPath, schema, line)
   }
 }
 
@@ -299,9 +315,13 @@ async function begunWithin(
 }
 
 /** The whole answer; rejects `unavailable` where the drive ends before it has told all of it. */
-async function answerOf(socketPath: string, method: 'GET' | 'POST', path: string): Promise<string> {
+async function answerOf<Schema extends z.ZodType>(
+  socketPath: string,
+  question: Question,
+  schema: Schema,
+): Promise<z.infer<Schema>> {
   try {
-    return await text(await ask(socketPath, method, path))
+    return understood(socketPath, schema, await text(await ask(socketPath, question)))
   } catch (error) {
     throw isDead(error) ? left() : error
   }
@@ -310,26 +330,31 @@ async function answerOf(socketPath: string, method: 'GET' | 'POST', path: string
 /** As `answerOf`, of what a drive that lives tells at once. */
 async function answerSoonOf(socketPath: string, path: string): Promise<string> {
   try {
-    const asked = (signal: AbortSignal) => ask(socketPath, 'GET', path, signal)
+    const asked = (signal: AbortSignal) => ask(socketPath, { method: 'GET', path, signal })
     return await text(await begunWithin(socketPath, asked))
   } catch (error) {
     throw isDead(error) ? left() : error
   }
 }
 
+/** What is asked of a drive; ids go into the body, which may be long. */
+interface Question {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+}
+
 /** The head of the answer; rejects with the drive's own error when it refuses. */
-async function ask(
-  socketPath: string,
-  method: 'GET' | 'POST',
-  path: string,
-  signal?: AbortSignal,
-): Promise<IncomingMessage> {
+async function ask(socketPath: string, question: Question): Promise<IncomingMessage> {
+  const { body, ...rest } = question
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    const options = { socketPath, path, method, ...(signal === undefined ? {} : { signal }) }
-    request(options, resolve).once('error', reject).end()
+    const asking = request({ socketPath, ...rest }, resolve).once('error', reject)
+    if (body === undefined) asking.end()
+    else asking.setHeader('content-type', 'application/json').end(JSON.stringify(body))
   })
   if (answer.statusCode === 200) return answer
-  throw toError(refusal.parse(JSON.parse(await text(answer))))
+  throw toError(understood(socketPath, refusal, await text(answer)))
 }
 
 function toError({ code, message, hint }: z.infer<typeof refusal>): DriveError {
@@ -343,8 +368,11 @@ function left(sentence = 'The drive ended before it answered.'): DriveError {
   })
 }
 
+/** `EPIPE` is what a long body meets. */
+const GONE_CODES: ReadonlySet<string> = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'])
+
 /** True when the process behind a socket is gone. */
 export function isDead(error: unknown): boolean {
   const code = systemErrorCode(error)
-  return code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ECONNRESET'
+  return code !== undefined && GONE_CODES.has(code)
 }

@@ -53,6 +53,19 @@ export const trashItem = z.object({
   deletedAtMs: z.number(),
 })
 
+/** The body of what is asked about some changes or items, by ids or names. */
+export const wantedItems = z.object({ ids: z.array(z.string()) })
+
+/** The body of what is asked about the content of one change, by its id or name. */
+export const wantedContent = z.object({ id: z.string() })
+
+/** The body of what is asked about one item of the trash, by its id or name; `name` is the new one. */
+export const wantedRestore = z.object({
+  id: z.string(),
+  name: optional(z.string()),
+  replace: z.boolean(),
+})
+
 /** A name of the root that is kept on this machine, see `PinReport` of the drive; the answer to `POST /pin`. */
 export const pin = z.object({
   name: z.string(),

@@ -12,10 +12,13 @@ import type {
   WarmUpEvent,
   WireWarmUpProgress,
 } from './protocol.ts'
+import { wantedContent, wantedItems, wantedRestore } from './protocol.ts'
+import { readJson } from './read-json.ts'
 import { fromTraceQuery } from './trace-query.ts'
 
 interface ControlCall {
   readonly actions: ControlActions
+  readonly request: IncomingMessage
   readonly query: URLSearchParams
   readonly response: ServerResponse
   /** Aborted when the client has gone. */
@@ -29,7 +32,10 @@ const LAST_LINES_MS = 1_000
 
 type Route = (exchange: ControlCall) => Promise<void>
 
-/** What can be asked, by method and path. `id` and `name` may be given several times. */
+/**
+ * What can be asked, by method and path. `name` may be given several times. Ids come in the body, and at paths of their own:
+ * a drive of before, which looks for them in the query, would see none and take all.
+ */
 const ROUTES: Readonly<Record<string, Route>> = {
   'POST /leave': leave,
   'GET /status': async ({ actions, response }) => {
@@ -53,12 +59,17 @@ const ROUTES: Readonly<Record<string, Route>> = {
     sendJson(response, { name: await actions.unpin(query.getAll('name')) }),
   'POST /refresh': async ({ actions, response }) =>
     sendJson(response, { records: await actions.refresh() }),
-  'POST /outbox/retry': async ({ actions, query, response }) =>
-    sendJson(response, await actions.retry(query.getAll('id'))),
-  'POST /outbox/discard': async ({ actions, query, response }) =>
-    sendJson(response, await actions.discard(query.getAll('id'))),
-  'GET /outbox/content': async ({ actions, query, response }) => {
-    const content = await actions.openContent(query.get('id') ?? '')
+  'POST /outbox/items/retry': async ({ actions, request, response }) => {
+    const { ids } = await readJson(request, wantedItems)
+    await sendJson(response, await actions.retry(ids))
+  },
+  'POST /outbox/items/discard': async ({ actions, request, response }) => {
+    const { ids } = await readJson(request, wantedItems)
+    await sendJson(response, await actions.discard(ids))
+  },
+  'POST /outbox/items/content': async ({ actions, request, response }) => {
+    const { id } = await readJson(request, wantedContent)
+    const content = await actions.openContent(id)
     response.writeHead(200, { 'content-type': 'application/octet-stream', connection: 'close' })
     await pipeline(content, response)
   },
@@ -68,13 +79,14 @@ const ROUTES: Readonly<Record<string, Route>> = {
     await sendJson(response, actions.status().cache)
   },
   'GET /trash': ({ actions, response }) => sendJson(response, actions.trash()),
-  'POST /trash/restore': async ({ actions, query, response }) => {
-    const name = query.get('as')
-    const options = { ...(name === null ? {} : { name }), replace: query.has('replace') }
-    await sendJson(response, await actions.restore(query.get('id') ?? '', options))
+  'POST /trash/items/restore': async ({ actions, request, response }) => {
+    const { id, ...options } = await readJson(request, wantedRestore)
+    await sendJson(response, await actions.restore(id, options))
   },
-  'POST /trash/empty': async ({ actions, query, response }) =>
-    sendJson(response, await actions.emptyTrash(query.getAll('id'))),
+  'POST /trash/items/empty': async ({ actions, request, response }) => {
+    const { ids } = await readJson(request, wantedItems)
+    await sendJson(response, await actions.emptyTrash(ids))
+  },
 }
 
 /** Answers one request. A DriveError goes to the client, anything else rejects. */
@@ -96,7 +108,14 @@ export async function answer(
     gone.abort(new DriveError('interrupted', 'Whoever asked has gone.'))
   })
   try {
-    await route({ actions, query: url.searchParams, response, signal: gone.signal, closing })
+    await route({
+      actions,
+      request,
+      query: url.searchParams,
+      response,
+      signal: gone.signal,
+      closing,
+    })
   } catch (error) {
     if (gone.signal.aborted) return
     if (!(error instanceof DriveError) || response.headersSent) throw error

@@ -359,9 +359,10 @@ function isDescriptionWanted(error: unknown): boolean {
 }
 
 /** The names that are not sent: what the service makes of them is not known. */
-function checkName(name: string): void {
-  const isText = Buffer.from(name).toString() === name
-  if (name !== '' && !/[/\0]/.test(name) && isText) return
+/** A program without types may give anything. */
+function checkName(name: unknown): void {
+  const isText = typeof name === 'string' && Buffer.from(name).toString() === name
+  if (isText && name !== '' && !/[/\0]/.test(name)) return
   throw new DriveError(
     'bad-name',
     `${JSON.stringify(name)} cannot be the name of an upload: it must be text, not empty, without "/" and NUL.`,

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync, type BigIntStats } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { isUnchanged } from '../domain/file-times.ts'
 import type { StreamedBody } from './exchange.ts'
 
 /** The file part of an upload and the field beside it. */
@@ -9,6 +10,8 @@ export interface UploadForm {
   readonly path: string
   /** Bytes that the file must have. */
   readonly length: number
+  /** True when a change of its times while it is read is a change of what is in it. */
+  readonly mayChange?: boolean
   /** Name of the part, raw UTF-8. */
   readonly fileName: string
   readonly contentType: string
@@ -30,7 +33,10 @@ const BLOCK_BYTES = 512 * 1024
 /** Bytes per write: a link of 2 KiB/s moves one within the usual limit on standing still. */
 const SLICE_BYTES = 64 * 1024
 
-/** Opens the file of an upload. Rejects `local-io` when it is not there or, here or in its body, when it has another length. */
+/**
+ * Opens the file of an upload. Rejects `local-io` when it is not there or, here or in its body, when it has another length
+ * or changes while it is read.
+ */
 export async function openForm(form: UploadForm): Promise<OpenForm> {
   if (form.pieces === undefined && form.length <= SLICE_BYTES) {
     const content = readSmall(form)
@@ -81,7 +87,9 @@ function readSmall(form: UploadForm): Buffer {
   try {
     const fd = openSync(form.path, 'r')
     try {
+      const before = fstatSync(fd, { bigint: true })
       length = readSync(fd, block, 0, block.length, 0)
+      refuseChanged(form, before, fstatSync(fd, { bigint: true }))
     } finally {
       closeSync(fd)
     }
@@ -108,8 +116,8 @@ async function* framed(
   file: FileHandle | undefined,
   { head, tail, onProgress }: Frame,
 ): AsyncGenerator<{ bytes: Uint8Array; isLast: boolean }> {
-  if (file !== undefined) await checkLength(form, file)
-  const blocks = file === undefined ? form.pieces?.() : blocksOf(form, file)
+  const blocks =
+    file === undefined ? form.pieces?.() : blocksOf(form, file, await lookAt(form, file))
   onProgress(0)
   yield { bytes: head, isLast: false }
   let sent = 0
@@ -126,13 +134,17 @@ async function* framed(
   yield { bytes: tail, isLast: true }
 }
 
-async function* blocksOf(form: UploadForm, file: FileHandle): AsyncGenerator<Uint8Array> {
+async function* blocksOf(
+  form: UploadForm,
+  file: FileHandle,
+  before: BigIntStats,
+): AsyncGenerator<Uint8Array> {
   for (let position = 0; position < form.length;) {
     const block = await readBlock(form, file, position)
     yield block
     position += block.length
   }
-  await checkLength(form, file)
+  refuseChanged(form, before, await lookAt(form, file))
 }
 
 async function readBlock(form: UploadForm, file: FileHandle, position: number): Promise<Buffer> {
@@ -146,16 +158,24 @@ async function readBlock(form: UploadForm, file: FileHandle, position: number): 
   return block.subarray(0, bytesRead)
 }
 
-async function checkLength(form: UploadForm, file: FileHandle): Promise<void> {
-  const { size } = await file.stat()
-  if (size !== form.length) throw changed(form, size)
+async function lookAt(form: UploadForm, file: FileHandle): Promise<BigIntStats> {
+  const stats = await file.stat({ bigint: true })
+  if (stats.size !== BigInt(form.length)) throw changed(form, Number(stats.size))
+  return stats
 }
+
+function refuseChanged(form: UploadForm, before: BigIntStats, after: BigIntStats): void {
+  if (form.mayChange !== true || isUnchanged(before, after)) return
+  throw new DriveError('local-io', `${form.path} changed while it was to be uploaded.`, AGAIN)
+}
+
+const AGAIN = { hint: 'Try again when nothing writes to it.' }
 
 function changed(form: UploadForm, length: number): DriveError {
   return new DriveError(
     'local-io',
     `${form.path} has ${length} bytes and not ${form.length}: it changed while it was to be uploaded.`,
-    { hint: 'Try again when nothing writes to it.' },
+    AGAIN,
   )
 }
 

@@ -18,6 +18,8 @@ export interface UploadSource {
   /** Name as the service gets it, raw UTF-8. */
   readonly name: string
   readonly description: string
+  /** True for a file that others may write to meanwhile: it is refused then, also where its length stays the same. */
+  readonly mayChange?: boolean
   /** The content, where it is in no file; made anew for each time it is sent. */
   readonly pieces?: () => AsyncGenerator<Uint8Array>
 }

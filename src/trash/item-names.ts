@@ -46,6 +46,11 @@ export function findItem<Item extends NamedItem>(
   })
 }
 
+/** True where `findItem` finds the item by its id, and by no name. */
+export function isIdOf({ name, bagId }: NamedItem, wanted: string): boolean {
+  return name !== wanted && wanted.length >= LEAST_ID_LENGTH && bagId.startsWith(wanted)
+}
+
 /** All that it may be called in `.bagfs/trash`, each also without the time. */
 function shownNames(item: NamedItem): readonly string[] {
   const timed = [timedName(item), markedName(item)]

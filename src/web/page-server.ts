@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
+import { wantedItems, wantedRestore } from '../control/protocol.ts'
+import { readJson } from '../control/read-json.ts'
 import { DriveError, type DriveErrorCode } from '../domain/errors.ts'
 import type { Logger } from '../domain/logger.ts'
 import { toPrintable } from '../domain/printable.ts'
 import { answerWith, LoopbackServer } from '../loopback/loopback-server.ts'
 import { Invitation } from './invitation.ts'
 import type { PageFiles } from './page-files.ts'
-import { readJson } from './read-json.ts'
 import type { PageDone, PageRefusal, PageView } from './view.ts'
 import type { WatchedDrive } from './watched-drive.ts'
 
@@ -79,27 +80,20 @@ interface PageCall extends PageServerDeps {
 
 type PageRoute = (call: PageCall) => Promise<unknown>
 
-const ids = z.object({ ids: z.array(z.string()) })
-const restore = z.object({
-  id: z.string(),
-  name: z.exactOptional(z.string()),
-  replace: z.boolean(),
-})
-
 /** What a page that was let in can ask, by method and path. */
 const ROUTES: Readonly<Record<string, PageRoute>> = {
   'GET /view': ({ watcher }) => watcher.view({ anew: false }),
   'POST /retry': async (call) => {
-    const done = await call.drive.retry((await readJson(call.request, ids)).ids)
+    const done = await call.drive.retry((await readJson(call.request, wantedItems)).ids)
     return doneWith(call, `To be tried again: ${namesOf(done)}.`)
   },
   'POST /discard': async (call) => {
-    const { ids: wanted } = await readJson(call.request, ids)
+    const { ids: wanted } = await readJson(call.request, wantedItems)
     if (wanted.length === 0) throw new DriveError('usage', 'Say what to discard.')
     return doneWith(call, `Discarded: ${namesOf(await call.drive.discard(wanted))}.`)
   },
   'POST /restore': async (call) => {
-    const { id, ...options } = await readJson(call.request, restore)
+    const { id, ...options } = await readJson(call.request, wantedRestore)
     const item = (await call.drive.trash()).find(({ bagId }) => bagId === id)
     await call.drive.restore(id, options)
     const view = await call.watcher.view({ anew: true })

@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
 import { DriveError } from '../domain/errors.ts'
+import { isUnchanged } from '../domain/file-times.ts'
 import { throwIfAborted } from './abort.ts'
 
 const PIECE_BYTES = 1024 * 1024
@@ -8,11 +9,12 @@ const PIECE_BYTES = 1024 * 1024
 interface ExpectedFile {
   readonly path: string
   readonly length: number
+  readonly mayChange?: boolean
 }
 
 /**
  * Yields a file's bytes in pieces of at most 1 MiB, never more than expected.
- * @throws DriveError `busy` when the file has another length, or the file system's error as it is.
+ * @throws DriveError `busy` when the file has another length or, where it may, changes, or the file system's error as it is.
  */
 export async function* filePieces(
   file: ExpectedFile,
@@ -20,6 +22,7 @@ export async function* filePieces(
 ): AsyncGenerator<Buffer> {
   const handle = await open(file.path, 'r')
   try {
+    const before = await handle.stat({ bigint: true })
     let position = 0
     for (;;) {
       throwIfAborted(signal)
@@ -32,6 +35,9 @@ export async function* filePieces(
       yield buffer.subarray(0, bytesRead)
     }
     if (position !== file.length) throw changed(file.path)
+    if (file.mayChange === true && !isUnchanged(before, await handle.stat({ bigint: true }))) {
+      throw changed(file.path)
+    }
   } finally {
     await handle.close()
   }
@@ -39,5 +45,7 @@ export async function* filePieces(
 
 /** The error for content that is not what the plan promised. */
 export function changed(path: string): DriveError {
-  return new DriveError('busy', `${path} changed while the folder was being packed.`)
+  return new DriveError('busy', `${path} changed while the folder was being packed.`, {
+    hint: 'Try again when nothing writes to it.',
+  })
 }

@@ -6,8 +6,13 @@ import { MAX_16, S_IFDIR, S_IFLNK, S_IFREG } from './zip-format.ts'
 
 /** Content of a file or symlink that goes into an archive. */
 export type PlanContent =
-  /** A local file that does not change meanwhile; `length` in bytes is compared. */
-  | { readonly from: 'file'; readonly path: string; readonly length: number }
+  /** A local file; `length` in bytes is compared and, where others `mayChange` it meanwhile, its times before and after. */
+  | {
+      readonly from: 'file'
+      readonly path: string
+      readonly length: number
+      readonly mayChange?: boolean
+    }
   /** Copied from an archive without inflating. What was zipped as a symlink stays one. */
   | { readonly from: 'archive'; readonly archive: Archive; readonly node: LeafNode }
 

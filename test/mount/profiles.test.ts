@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 // The service is in this process: what waits for it must not hold this process up.
-import { readdir, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -106,6 +106,44 @@ describe.runIf(canMount())('an account that was logged in once', () => {
     expect(await bagfs('umount', 'work')).toMatchObject({ code: 0 })
     expect((await bagfs('trash', 'list', 'work')).stderr).toContain('The trash is empty.')
     expect((await bagfs('umount', 'work')).stderr).toContain(`${drive} has no bagfs drive on it.`)
+  })
+
+  it('is named where several have what is to be restored, emptied or discarded', async () => {
+    await login('work')
+    await login('other', OTHER_TOKEN)
+    const drives = ['work', 'other'].map((name) => join(bench.dir, `drive-${name}`))
+    for (const [index, name] of ['work', 'other'].entries()) {
+      write(name, 'write-back: true')
+      const drive = drives[index] ?? ''
+      expect(await mount(`${name}:${drive}`, drive)).toMatchObject({ code: 0 })
+      await writeFile(join(drive, 'report.txt'), name)
+      expect((await bagfs('sync', drive)).code).toBe(0)
+      await rm(join(drive, 'report.txt'))
+      expect((await bagfs('sync', drive)).code).toBe(0)
+    }
+    const refused = async (args: readonly string[], room: string): Promise<string> => {
+      const { code, stderr } = await bagfs(...args)
+      expect(code).toBe(2)
+      for (const drive of drives) expect(stderr).toContain(drive)
+      expect(stderr).toContain(`is in more than one ${room}: `)
+      return stderr
+    }
+    expect(await refused(['trash', 'restore', 'report.txt'], 'trash')).toMatch(
+      /as in bagfs trash restore (?:work|other): report\.txt, or give its id/,
+    )
+    await refused(['trash', 'empty', 'report.txt', '--yes'], 'trash')
+    expect((await bagfs('trash')).stdout.match(/report\.txt/g)).toHaveLength(2)
+    expect((await bagfs('trash', 'restore', 'work:', 'report.txt')).code).toBe(0)
+    expect(await readFile(join(drives[0] ?? '', 'report.txt'), 'utf8')).toBe('work')
+    expect((await bagfs('trash', 'empty', 'report.txt', '--yes')).code).toBe(0)
+    await bagfs('sync')
+    await bench.service.proxy.down()
+    for (const drive of drives) await writeFile(join(drive, 'waits.txt'), drive)
+    await refused(['outbox', 'discard', 'waits.txt', '--yes'], 'outbox')
+    expect((await bagfs('outbox')).stdout.match(/waits\.txt.*$/gm)).toHaveLength(2)
+    expect((await bagfs('outbox', 'discard', 'work:', 'waits.txt', '--yes')).code).toBe(0)
+    expect((await bagfs('outbox', 'other')).stdout).toContain('waits.txt')
+    expect((await bagfs('outbox', 'discard', 'waits.txt', '--yes')).code).toBe(0)
   })
 
   it('is mounted again after a kill by the command that is told then, with what was typed before', async () => {

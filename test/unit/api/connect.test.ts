@@ -1,4 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -32,6 +39,26 @@ afterEach(async () => {
 /** Files that wait in the directory for temporary files to be uploaded. */
 const spooled = (): readonly string[] =>
   readdirSync(tmpdir()).filter((name) => name.startsWith('bagfs-upload-'))
+
+/** Files of uploads that this process has open, removed ones too. */
+const openFiles = (): readonly string[] =>
+  readdirSync('/proc/self/fd')
+    .map(pathOf)
+    .filter((path) => path.includes('bagfs-upload-'))
+
+/** The directory itself was open while it was listed. */
+function pathOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`)
+  } catch {
+    return ''
+  }
+}
+
+async function* standStill(): AsyncGenerator<Uint8Array> {
+  yield CONTENT
+  await new Promise(() => undefined)
+}
 
 const CONTENT = Buffer.from('content of a file')
 
@@ -85,6 +112,104 @@ describe('an upload takes', () => {
     const missing = client.uploadFile('a', { path: join(dir, 'missing') })
     await expect(missing).rejects.toMatchObject({ code: 'local-io' })
     await expect(client.uploadFile('a', { path: dir })).rejects.toMatchObject({ code: 'invalid' })
+  })
+
+  it('no file that another program writes over while it is sent', async () => {
+    const path = join(dir, 'torn')
+    writeFileSync(path, Buffer.alloc(8 * 1024 * 1024))
+    const onProgress = (sent: number): void => {
+      if (sent > 0) writeFileSync(path, CONTENT, { flag: 'r+' })
+    }
+    const torn = client.uploadFile('a.txt', { path }, { onProgress })
+    await expect(torn).rejects.toMatchObject({ code: 'local-io' })
+    expect(await client.list()).toEqual([])
+  })
+
+  const stalled: readonly [string, () => AsyncIterable<Uint8Array>][] = [
+    [
+      'an iterable',
+      () => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => undefined) }) }),
+    ],
+    ['a generator', standStill],
+    ['a stream', () => Readable.from(standStill())],
+    ['a stream of the web', () => new ReadableStream<Uint8Array>()],
+  ]
+
+  it.each(stalled)('nothing of %s that stands still once it is cancelled', async (_, make) => {
+    const before = [spooled(), openFiles()]
+    const signal = AbortSignal.timeout(50)
+    const cancelled = client.uploadFile('a.txt', make(), { signal })
+    await expect(cancelled).rejects.toMatchObject({
+      ...{ code: 'interrupted', message: 'The call was cancelled.' },
+    })
+    expect([spooled(), openFiles()]).toEqual(before)
+  })
+
+  it.each(stalled)('nothing of %s that stands still once the client is closed', async (_, make) => {
+    const before = [spooled(), openFiles()]
+    const closed = client.uploadFolder('Folder', make())
+    const told = expect(closed).rejects.toMatchObject({ code: 'interrupted' })
+    await expect.poll(spooled).not.toEqual(before[0])
+    await client.close()
+    await told
+    expect([spooled(), openFiles()]).toEqual(before)
+    await expect(client.uploadFile('a', make())).rejects.toMatchObject({ code: 'interrupted' })
+  })
+
+  it('and lets go of a stream whose upload is cancelled', async () => {
+    const stream = Readable.from(standStill())
+    let isCancelled = false
+    const ofTheWeb = new ReadableStream<Uint8Array>({
+      cancel: () => {
+        isCancelled = true
+      },
+    })
+    for (const content of [stream, ofTheWeb]) {
+      const signal = AbortSignal.timeout(20)
+      const cancelled = client.uploadFile('a.txt', content, { signal })
+      await expect(cancelled).rejects.toMatchObject({ code: 'interrupted' })
+    }
+    expect(stream.destroyed).toBe(true)
+    await expect.poll(() => isCancelled).toBe(true)
+  })
+
+  it('no stream that was read before', async () => {
+    const ended = Readable.from([CONTENT])
+    await buffer(ended)
+    const destroyed = Readable.from([CONTENT]).destroy()
+    const ofTheWeb = new Response(CONTENT).body ?? new ReadableStream()
+    await new Response(ofTheWeb).text()
+    const locked = new ReadableStream<Uint8Array>()
+    locked.getReader()
+    for (const stream of [ended, destroyed, ofTheWeb, locked]) {
+      const refused = client.uploadFile('a.txt', stream)
+      await expect(refused).rejects.toMatchObject({
+        ...{ code: 'invalid', message: 'The stream was read before.' },
+      })
+    }
+    expect(await client.list()).toEqual([])
+  })
+
+  it('a stream of the web, but no text of one', async () => {
+    const texts = new ReadableStream({
+      start: (controller) => {
+        controller.enqueue('text')
+        controller.close()
+      },
+    })
+    const refused = client.uploadFile('a.txt', texts)
+    await expect(refused).rejects.toMatchObject({ code: 'invalid' })
+    const bagId = await client.uploadFile('a.txt', new Response(CONTENT).body ?? texts)
+    expect(await buffer((await client.download(bagId)).body)).toEqual(CONTENT)
+  })
+
+  it('neither nothing, nor a name that is none', async () => {
+    const nothing = null as unknown as UploadContent
+    await expect(client.uploadFile('a', nothing)).rejects.toMatchObject({ code: 'invalid' })
+    for (const content of [CONTENT, Readable.from([CONTENT])]) {
+      const nameless = client.uploadFile(undefined as unknown as string, content)
+      await expect(nameless).rejects.toMatchObject({ code: 'bad-name' })
+    }
   })
 
   it('nothing once it is cancelled', async () => {

@@ -1,8 +1,10 @@
 import { execFile, spawn } from 'node:child_process'
+import { writeSync } from 'node:fs'
 import {
   chmod,
   lstat,
   mkdir,
+  open,
   readdir,
   readFile,
   stat,
@@ -279,6 +281,27 @@ test('put takes a name and a description', async () => {
       bag_id: stdout.trim(),
     }),
   )
+})
+
+test.each([
+  ['a file', 'folder/torn.bin', 1, 'changed while it was to be uploaded.'],
+  ['a folder', 'folder', 7, 'changed while the folder was being packed.'],
+])('put of %s that is written over in place stores nothing of it', async (_, what, code, words) => {
+  await mkdir(join(cwd, 'folder'))
+  const path = join(cwd, 'folder', 'torn.bin')
+  await writeFile(path, Buffer.alloc(16 * 1024 * 1024))
+  const file = await open(path, 'r+')
+  const timer = setInterval(() => {
+    writeSync(file.fd, 'new', 0)
+  }, 2)
+  try {
+    const { exitCode, stdout, stderr } = await bagfs('put', what)
+    expect({ exitCode, stdout }).toEqual({ exitCode: code, stdout: '' })
+    expect(stderr).toContain(words)
+  } finally {
+    clearInterval(timer)
+    await file.close()
+  }
 })
 
 test('put of something that is not there sends nothing of the rest', async () => {

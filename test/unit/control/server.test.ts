@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
@@ -14,6 +15,7 @@ import {
   askOutbox,
   askStatus,
   askToClearCache,
+  askToEmptyTrash,
   askToExplain,
   askToLeave,
   askToPin,
@@ -151,6 +153,39 @@ it('passes names and ids on whatever they hold', async () => {
   expect(await askOutbox(socketPath, 'retry', [name, 'x'])).toEqual(items)
   expect(asked).toEqual([name, undefined, [name, 'x']])
   expect(progress).toEqual([3, 3])
+})
+
+it('takes as many ids at once as an outbox or a trash may have', async () => {
+  const asked: (readonly string[])[] = []
+  const take = (ids: readonly string[]): Promise<[]> => {
+    asked.push(ids)
+    return Promise.resolve([])
+  }
+  await serve({ retry: take, discard: take, emptyTrash: take })
+  const ids = Array.from({ length: 50_000 }, () => randomUUID())
+  await askOutbox(socketPath, 'retry', ids)
+  await askOutbox(socketPath, 'discard', ids)
+  await askToEmptyTrash(socketPath, ids)
+  expect(asked).toEqual([ids, ids, ids])
+})
+
+it('refuses more ids than it would keep in memory', async () => {
+  await serve({})
+  const asked = askToEmptyTrash(socketPath, ['x'.repeat(17 * 1024 * 1024)])
+  await expect(asked).rejects.toMatchObject({
+    code: 'usage',
+    message: 'These are too many items to be named at once.',
+  })
+})
+
+it('takes a question that names no ids, as a command of another version asks it, for none', async () => {
+  await serve({})
+  const told = await new Promise<string>((resolve, reject) => {
+    request({ socketPath, path: '/trash/items/empty?id=a', method: 'POST' }, (response) => {
+      text(response).then(resolve, reject)
+    }).end()
+  })
+  expect(JSON.parse(told)).toMatchObject({ code: 'bad-request' })
 })
 
 it('explains a path by its names, whatever they hold', async () => {
@@ -469,6 +504,27 @@ it('takes what a drive of another version tells for no status', async () => {
   await new Promise<void>((resolve) => other.listen(socketPath, resolve))
   try {
     await expect(askStatus(socketPath)).rejects.toMatchObject({ code: 'bad-answer' })
+    await expect(askToRefresh(socketPath)).rejects.toMatchObject({ code: 'bad-answer' })
+  } finally {
+    other.close()
+  }
+})
+
+it('takes an answer that is no JSON for that of another version, and for no bug', async () => {
+  const answers = [
+    { status: 431, body: '' },
+    { status: 200, body: '' },
+    { status: 200, body: '{"records":' },
+  ]
+  const other = createServer((_, response) => {
+    const { status: code = 500, body } = answers.shift() ?? {}
+    response.writeHead(code).end(body)
+  })
+  await new Promise<void>((resolve) => other.listen(socketPath, resolve))
+  try {
+    while (answers.length > 0) {
+      await expect(askToRefresh(socketPath)).rejects.toMatchObject({ code: 'bad-answer' })
+    }
   } finally {
     other.close()
   }

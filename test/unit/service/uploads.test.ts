@@ -1,4 +1,4 @@
-import { appendFile, readdir, readlink, truncate } from 'node:fs/promises'
+import { appendFile, open, readdir, readlink, stat, truncate, utimes } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
 import {
   detail,
@@ -136,6 +136,49 @@ describe('an upload', () => {
     expect(error).toMatchObject({ code: 'local-io' })
     expect(error.facts.answerLost).toBeUndefined()
     expect(server.received).toEqual([])
+  })
+
+  const overwrite = async (path: string): Promise<void> => {
+    const { atime, mtime } = await stat(path)
+    const file = await open(path, 'r+')
+    await file.write(Buffer.alloc(1000, 1), 0, 1000, 7 * 1024 * 1024)
+    await file.close()
+    await utimes(path, atime, mtime)
+  }
+
+  it('of a file that another program writes over on the way is never completed', async () => {
+    const server = await answerWith('new')
+    const source = await fileToUpload(Buffer.alloc(8 * 1024 * 1024))
+    let changed: Promise<void> | undefined
+    const error = await failureOf(
+      serviceFor(server.url).uploadFile(
+        { ...source, mayChange: true },
+        {
+          onProgress: (sent) => {
+            if (sent > 0) changed ??= overwrite(source.path)
+          },
+        },
+      ),
+    )
+    await changed
+    expect(error).toMatchObject({
+      code: 'local-io',
+      facts: { hint: 'Try again when nothing writes to it.' },
+    })
+    expect(error.message).toBe(`${source.path} changed while it was to be uploaded.`)
+    expect(error.facts.answerLost).toBeUndefined()
+    expect(server.received).toEqual([])
+  })
+
+  it('of a file of the drive goes on when its times are set on the way', async () => {
+    const server = await answerWith('new')
+    const source = await fileToUpload(Buffer.alloc(8 * 1024 * 1024))
+    let changed: Promise<void> | undefined
+    const onProgress = (sent: number): void => {
+      if (sent > 0) changed ??= utimes(source.path, 1, 1)
+    }
+    expect(await serviceFor(server.url).uploadFile(source, { onProgress })).toBe('new')
+    await changed
   })
 
   it('is sent once more with its name when the service wants a description', async () => {

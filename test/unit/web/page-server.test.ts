@@ -190,12 +190,20 @@ describe('the page', () => {
     })
   })
 
+  it('takes as many ids at once as an outbox may have', async () => {
+    const served = await serve()
+    const ids = Array.from({ length: 5_000 }, (_, index) => `${index}`.padStart(26, '0'))
+    const told = await post(served.origin, '/retry', { ids }, await enter(served))
+    expect(told.status).toBe(200)
+    expect(served.asked).toEqual([['retry', ids]])
+  })
+
   it.each([
     ['that is no JSON', '/discard', '{"ids"'],
     ['that names nothing', '/discard', { ids: [] }],
     ['of another form', '/discard', { ids: '7' }],
     ['of another form', '/restore', { id: 'b1' }],
-    ['that is too long', '/retry', { ids: ['x'.repeat(70_000)] }],
+    ['that is too long', '/retry', { ids: ['x'.repeat(17 * 1024 * 1024)] }],
   ])('refuses a body %s: %s', async (_, path, body) => {
     const served = await serve()
     const session = await enter(served)

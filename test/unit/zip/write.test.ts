@@ -309,6 +309,19 @@ describe('writeArchive', () => {
     expect(pieces).toEqual([])
   })
 
+  it('notices a file that another program writes over while it is read', async () => {
+    const dir = await tempDir()
+    const file = await fileOf(dir, 'f', noiseOf(3_000_000))
+    const read = async (mayChange: boolean): Promise<void> => {
+      for await (const piece of filePieces({ ...file, mayChange }, undefined)) {
+        expect(piece.length).toBeGreaterThan(0)
+        await writeFile(file.path, noiseOf(3_000_000, 2), { flag: 'r+' })
+      }
+    }
+    await expect(read(true)).rejects.toMatchObject({ code: 'busy' })
+    await read(false)
+  })
+
   it('notices a stored file that changes between its two passes', async () => {
     const dir = await tempDir()
     const item = await fileItem(dir, 'big.mp4', noiseOf(2_000_000, 1))

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import type { z } from 'zod'
 import { DriveError } from '../domain/errors.ts'
 
-/** Ids and names only. */
-const MOST_BYTES = 64 * 1024
+/** Some hundred thousand ids: more than one person asks for, and no burden on the memory of a drive. */
+const MOST_BYTES = 16 * 1024 * 1024
 
-/** The body of a request; throws `bad-request` for anything but JSON of this form. */
+/** The body of a request: `bad-request` for anything but JSON of this form, `usage` for more than is taken. */
 export async function readJson<Schema extends z.ZodType>(
   request: IncomingMessage,
   schema: Schema,
@@ -15,9 +15,10 @@ export async function readJson<Schema extends z.ZodType>(
   let length = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     length += chunk.length
-    if (length > MOST_BYTES) throw badRequest()
-    chunks.push(chunk)
+    // The rest is read all the same: a client that is cut off while it sends never sees the answer.
+    if (length <= MOST_BYTES) chunks.push(chunk)
   }
+  if (length > MOST_BYTES) throw tooMany()
   const { data } = schema.safeParse(parsed(Buffer.concat(chunks).toString('utf8')))
   if (data === undefined) throw badRequest()
   return data
@@ -32,5 +33,11 @@ function parsed(text: string): unknown {
 }
 
 function badRequest(): DriveError {
-  return new DriveError('bad-request', 'This is no request of the page.')
+  return new DriveError('bad-request', 'This is no request that bagfs makes.')
+}
+
+function tooMany(): DriveError {
+  return new DriveError('usage', 'These are too many items to be named at once.', {
+    hint: 'Name fewer of them.',
+  })
 }
