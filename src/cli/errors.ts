@@ -93,10 +93,16 @@ function hasTooFewFiles(error: unknown): boolean {
   return ['EMFILE', 'ENFILE'].includes(systemErrorCode(error) ?? '')
 }
 
-/** The sentence and its hint, on a line each. */
-function inWords(error: DriveError): string {
-  const hint = error.facts.hint ?? HINTS[error.code]
-  return `bagfs: ${error.message}${hint === undefined ? '' : `\n  ${hint}`}`
+/** What a command tells in place of "try again" where the service may have done what was asked. */
+const MAY_BE_DONE =
+  'It may have been done all the same: look with bagfs ls before you try it again.'
+
+/** The sentence and its hints, on a line each. */
+function inWords({ message, code, facts }: DriveError): string {
+  const isLost = facts.answerLost === true
+  const hint = facts.hint ?? (isLost ? undefined : HINTS[code])
+  const hints = [hint, isLost ? MAY_BE_DONE : undefined]
+  return [`bagfs: ${message}`, ...hints].filter((line) => line !== undefined).join('\n  ')
 }
 
 /** Help and version leave by an error too, with exit code 0 and nothing more to say. */

@@ -1,7 +1,8 @@
 import type { Command } from '@commander-js/extra-typings'
-import { DriveError } from '../domain/errors.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { BagId } from '../domain/ids.ts'
 import type { BagRecord } from '../domain/record.ts'
+import type { StorageService } from '../service/storage-service.ts'
 import { profileOption, tokenFileOption, urlOption, withAccount } from './account.ts'
 import { chooseBags } from './choose-bags.ts'
 import type { CommandContext } from './context.ts'
@@ -22,11 +23,29 @@ export function addRm(program: Command, context: CommandContext): void {
         // Everything is chosen before anything is deleted: a typing error deletes nothing.
         const doomed = bags.flatMap((text) => chooseDoomed(listing, text, all))
         for (const bagId of new Set(doomed)) {
-          await service.deleteBag(bagId, { signal })
+          await deleteBag(service, bagId, signal)
           context.output.line(bagId)
         }
       }),
     )
+}
+
+/** A delete is sent again where its answer was lost: then also what comes of the last try says so. */
+async function deleteBag(
+  service: StorageService,
+  bagId: BagId,
+  signal: AbortSignal,
+): Promise<void> {
+  const seen = { isAnswerLost: false }
+  const onAnswerLost = (): void => {
+    seen.isAnswerLost = true
+  }
+  try {
+    await service.deleteBag(bagId, { signal, onAnswerLost })
+  } catch (error) {
+    if (!seen.isAnswerLost || !isDriveError(error)) throw error
+    throw new DriveError(error.code, error.message, { ...error.facts, answerLost: true })
+  }
 }
 
 function chooseDoomed(listing: readonly BagRecord[], text: string, all: boolean): readonly BagId[] {

@@ -26,6 +26,14 @@ test('the hint of the error goes before the one of its code', () => {
   expect(toFailure(error).text).toBe('bagfs: No.\n  Do this.')
 })
 
+test('what may have been done is not told to be tried again at once', () => {
+  const error = new DriveError('unavailable', 'Cut.', { answerLost: true })
+  const told = 'It may have been done all the same: look with bagfs ls before you try it again.'
+  expect(toFailure(error).text).toBe(`bagfs: Cut.\n  ${told}`)
+  const hinted = new DriveError('server-error', 'No.', { answerLost: true, hint: 'Wait.' })
+  expect(toFailure(hinted).text).toBe(`bagfs: No.\n  Wait.\n  ${told}`)
+})
+
 test('anything else is a bug to report, with its stack and exit code 70', () => {
   const failure = toFailure(new TypeError('x is not a function'))
   expect(failure.exitCode).toBe(70)

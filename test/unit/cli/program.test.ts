@@ -208,6 +208,42 @@ test('a URL that answers with a web page is told apart from a service', async ()
   expect(stderr).toContain('web page')
 })
 
+test('put and rm say what may have been done when the answer is lost', async () => {
+  const { createServer } = await import('node:http')
+  const id = await put('there.txt', 'there')
+  let deletes = 0
+  const cut = createServer((request, response) => {
+    const url = `${service.url}${request.url ?? ''}`
+    if (request.method === 'GET') {
+      const headers = { authorization: `Bearer ${TOKEN}` }
+      fetch(url, { headers }).then(
+        async (told) => response.end(await told.text()),
+        () => response.destroy(),
+      )
+      return
+    }
+    if (request.url?.includes('upload') !== true) deletes += 1
+    if (deletes > 1) response.writeHead(401).end()
+    else request.resume().once('end', () => request.socket.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(cut, 'listening')
+  const { port } = cut.address() as { port: number }
+  await writeFile(join(cwd, 'a.txt'), 'a')
+  for (const words of [
+    ['put', 'a.txt'],
+    ['rm', id],
+  ]) {
+    const { exitCode, stderr } = await bagfs(...words, '--url', `http://127.0.0.1:${port}`)
+    expect(exitCode).not.toBe(0)
+    expect(stderr).toMatch(
+      /\n {2}It may have been done all the same: look with bagfs ls before you try it again\.\s*$/,
+    )
+  }
+  expect(deletes).toBeGreaterThan(1)
+  cut.closeAllConnections()
+  cut.close()
+})
+
 test('a file goes there and back unchanged', async () => {
   const content = Buffer.from(Array.from({ length: 100_000 }, (_none, index) => index % 251))
   const id = await put('data.bin', content)
