@@ -358,8 +358,7 @@ function isDescriptionWanted(error: unknown): boolean {
   return isDriveError(error, 'rejected') && (error.facts.fields ?? []).includes('description')
 }
 
-/** The names that are not sent: what the service makes of them is not known. */
-/** A program without types may give anything. */
+/** Throws `bad-name` for what is not sent: what the service makes of it is not known. A program without types may give anything. */
 function checkName(name: unknown): void {
   const isText = typeof name === 'string' && Buffer.from(name).toString() === name
   if (isText && name !== '' && !/[/\0]/.test(name)) return
