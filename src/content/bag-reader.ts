@@ -121,6 +121,12 @@ export class BagReader {
     return count
   }
 
+  /** The reader may have bytes of what is here, from an earlier one: once they turn out to be wrong, it is told so. */
+  noteKept(): void {
+    this.#checkOpen()
+    this.#bag.noteKept(this.#claim)
+  }
+
   /** The file that has all of it, under its own name: nothing changes that any more. */
   wholeFile(): WholeFile | undefined {
     this.#checkOpen()

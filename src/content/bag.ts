@@ -151,6 +151,10 @@ export class Bag {
     return this.#content.file.readNow(buffer, position, length)
   }
 
+  noteKept(claim: Claim): void {
+    claim.given(this.#content.generation)
+  }
+
   /** Throws `corrupt` when the reader holds bytes that have since turned out to be wrong. */
   check(claim: Claim): void {
     claim.check(this.#content.generation)

@@ -89,6 +89,7 @@ async function open(
     const content = 'writer' in writer ? undefined : drive.wholeFileOf(handle)
     const backingId = passthrough.enter(node, handle, content)
     const kept = isSame && !truncate ? KEEP_CACHE : 0
+    if (!writable && kept !== 0) drive.noteKept(handle)
     if (!writable) await noteRead(context, node, handle, { attributes, isKept: kept !== 0 })
     const how =
       backingId === undefined

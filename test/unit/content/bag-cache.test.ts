@@ -471,6 +471,22 @@ describe('checking', () => {
     expect((await readAll(cache.open(A))).equals(content)).toBe(true)
   })
 
+  it('fails a reader that may have bytes of wrong content from an earlier one', async () => {
+    const { cache, service, facts } = await setUp()
+    const content = noiseOf(300_000)
+    service.contents.set(A, content)
+    service.faults.push({ content: noiseOf(300_000, 9) })
+    facts.learn(A, { sha256: sha256(content) })
+    service.closeGate(100_000)
+    const [first, later, other] = [cache.open(A), cache.open(A), cache.open(A)]
+    await readSome(first, 0, 1000)
+    later.noteKept()
+    service.openGate()
+    await expect(readSome(first, 1000, 299_000)).rejects.toMatchObject({ code: 'corrupt' })
+    await expect(readSome(later, 1000, 10)).rejects.toMatchObject({ code: 'corrupt' })
+    expect((await readAll(other)).equals(content)).toBe(true)
+  })
+
   it('answers corrupt when the second download is wrong too, and tries again later', async () => {
     const { cache, service, facts, dir } = await setUp()
     const content = noiseOf(1000)
