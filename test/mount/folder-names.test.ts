@@ -49,7 +49,8 @@ describe.runIf(canMount())('a folder on two machines', () => {
     bench.service.forgetEvents()
     await drive.sh('echo b > Photos/b')
     expect(await bench.bagfs(['sync', bench.mountpoint])).toMatchObject({ code: 0 })
-    expect(bench.service.uploads()).toEqual(['Photos.zip'])
+    // A slow machine may store it between the making of the file and its close, too.
+    expect(new Set(bench.service.uploads())).toEqual(new Set(['Photos.zip']))
     await drive.sh('mv Photos Pics')
     await shows('Pics/', 'real.zip')
     await drive.leave()

@@ -210,7 +210,7 @@ test('a URL that answers with a web page is told apart from a service', async ()
 
 test('put and rm say what may have been done when the answer is lost', async () => {
   const { createServer } = await import('node:http')
-  const id = await put('there.txt', 'there')
+  const id = await put('lost-answer.txt', 'there')
   let deletes = 0
   const cut = createServer((request, response) => {
     const url = `${service.url}${request.url ?? ''}`
