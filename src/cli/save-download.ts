@@ -73,7 +73,8 @@ async function fill(
       const mayGoOn = arrived.isTakenBack ? mayComeSound(error) : length > 0 && canPass(error)
       if (!mayGoOn || barrenTries >= MAX_BARREN_TRIES) throw error
       if (silence.leftMs <= PAUSE_MS) throw silence.error(error)
-      log.warn({ bagId: rules.bagId, length, error }, 'The download was cut and goes on.')
+      const words = arrived.isTakenBack ? 'was no content and begins anew' : 'was cut and goes on'
+      log.warn({ bagId: rules.bagId, length, error }, `The download ${words}.`)
       await systemClock.sleep(PAUSE_MS, signal)
       silence.failed(PAUSE_MS)
     }

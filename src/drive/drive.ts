@@ -263,7 +263,7 @@ export class Drive {
 
   /** The kernel goes on with what it has of the file: what is read beside that must be of the same content. */
   noteKept(handle: HandleId): void {
-    this.#parts.handles.file(handle).noteKept()
+    this.#parts.handles.file(handle).noteKept?.()
   }
 
   /** What a handle reads, when it is whole, checked, and in a file of the local disk that nothing changes. */

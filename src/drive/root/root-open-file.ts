@@ -82,6 +82,10 @@ export class RootOpenFile extends OpenFile {
     return this.#source
   }
 
+  override noteKept(): void {
+    this.source().noteKept?.()
+  }
+
   override wholeFile(): WholeFile | undefined {
     return this.node.staged === undefined ? this.source().wholeFile?.() : undefined
   }

@@ -88,11 +88,8 @@ export abstract class OpenFile {
   /** False when atime stays, see `Accesses`. What the drive makes up has none that moves. */
   protected moveAtime?(nowMs: number): boolean
 
-  /** The kernel goes on with bytes that it has of this file from an earlier open file. */
-  noteKept(): void {
-    const source = this.source()
-    if (!(source instanceof Promise)) source.noteKept?.()
-  }
+  /** The kernel goes on with bytes that it has of this file from an earlier open file. For homes whose content may prove wrong. */
+  noteKept?(): void
 
   /** How long it is now, in bytes. */
   async length(): Promise<number> {
