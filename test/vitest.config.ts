@@ -32,8 +32,8 @@ const env = {
   XDG_CONFIG_HOME: '/nonexistent',
 }
 
-/** Four files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */
-const fourAtATime = { maxWorkers: 4 }
+/** Five files at a time on the smallest machine, which has two processors: a mount test waits half of its time. */
+const fiveAtATime = { maxWorkers: 5 }
 
 /**
  * Files follow each other in a process, with the modules that it has loaded: to load the service, its libraries and
@@ -78,7 +78,7 @@ export default defineConfig({
           expect,
           env,
           isolate,
-          ...fourAtATime,
+          ...fiveAtATime,
           include: ['test/unit/**/*.test.ts'],
           setupFiles: ['test/support/properties.ts'],
           testTimeout: 120_000,
@@ -90,7 +90,7 @@ export default defineConfig({
           expect,
           env,
           isolate,
-          ...fourAtATime,
+          ...fiveAtATime,
           include: ['test/model/**/*.test.ts'],
         },
       },
@@ -100,7 +100,7 @@ export default defineConfig({
           expect,
           env,
           isolate,
-          ...fourAtATime,
+          ...fiveAtATime,
           include: ['test/mount/**/*.test.ts'],
           testTimeout: 1_800_000,
           hookTimeout: 1_800_000,

@@ -5,7 +5,7 @@ import { Batch, type Tally } from '../support/two-drives/batch.ts'
 import { makeRuns, type Step } from '../support/two-drives/operations.ts'
 
 /** The same runs each time, so that a red build is the fault of a change; BAGFS_TWO_SEED=0 picks others. */
-const RUNS = Number(process.env['BAGFS_TWO_RUNS'] ?? 200)
+const RUNS = Number(process.env['BAGFS_TWO_RUNS'] ?? 100)
 const CHOSEN = Number(process.env['BAGFS_TWO_SEED'] ?? 20_261_122)
 const SEED = CHOSEN === 0 ? Date.now() % 1_000_000_000 : CHOSEN
 const TIMEOUT_MS = 1_800_000
