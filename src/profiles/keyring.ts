@@ -52,8 +52,14 @@ function whyNot(found: ToolOutcome | undefined): string {
 /** Takes a secret out of the keyring; false where that cannot be done. */
 export async function removeFromKeyring(item: KeyringItem): Promise<boolean> {
   const cleared = await run(['clear', ...attributesOf(item)])
-  // It ends so, and says nothing, where there was no such secret.
-  return cleared?.exitCode === 0 || (cleared?.exitCode === 1 && cleared.stderr.trim() === '')
+  if (cleared === undefined) return false
+  if (cleared.exitCode === 0) return true
+  // `clear` says the same where there is no such secret and where the keyring is locked. A locked one still tells of its items.
+  const left = await run(['search', '--all', ...attributesOf(item)])
+  return (
+    [cleared, left].every((each) => each?.exitCode !== null && each?.stderr.trim() === '') &&
+    left?.stdout.trim() === ''
+  )
 }
 
 function attributesOf({ profile, config, service }: KeyringItem): readonly string[] {

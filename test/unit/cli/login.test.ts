@@ -1,6 +1,6 @@
 import { createServer, request } from 'node:http'
 import { once } from 'node:events'
-import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -89,23 +89,29 @@ async function startOtherHeader(): Promise<{ url: string; tries: string[] }> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, tries }
 }
 
-/** A keyring of a desktop: secret-tool as libsecret has it, with its secrets in files. */
+/**
+ * A keyring of a desktop: secret-tool as libsecret 0.20 has it, with its secrets in files. A locked one says nothing, and
+ * tells of its items all the same.
+ */
 async function installKeyring(
-  locked = false,
-): Promise<{ dir: string; log: () => Promise<string> }> {
+  answers = true,
+): Promise<{ dir: string; lock: string; log: () => Promise<string> }> {
   const bin = join(home, 'bin')
   const dir = join(home, 'keyring')
+  const lock = join(home, 'keyring.lock')
   await mkdir(bin)
   await mkdir(dir)
   await writeFile(
     join(bin, 'secret-tool'),
     `#!/bin/sh
 env >> '${home}/keyring.log'; echo "$@" >> '${home}/keyring.log'
-${locked ? 'echo "Cannot get secret: locked" >&2; exit 1' : ''}
+${answers ? '' : 'echo "Cannot get secret: no answer" >&2; exit 1'}
 verb=$1; shift
-case $1 in --label*) shift ;; esac
+case $1 in --label*|--all) shift ;; esac
 item='${dir}'/$(echo "$@" | sha256sum | cut -c1-16)
+if [ -e '${lock}' ] && [ $verb != search ]; then exit 1; fi
 case $verb in
+search) if [ -f "$item" ]; then echo '[/1]'; echo 'secret-tool: Cannot get secret of a locked object' >&2; fi ;;
 store) cat > "$item" ;;
 lookup) test -f "$item" && cat "$item" ;;
 clear) test -f "$item" && rm "$item" ;;
@@ -114,7 +120,7 @@ esac
   )
   await chmod(join(bin, 'secret-tool'), 0o755)
   variables['PATH'] = `${bin}:${process.env['PATH'] ?? ''}`
-  return { dir, log: () => readFile(join(home, 'keyring.log'), 'utf8') }
+  return { dir, lock, log: () => readFile(join(home, 'keyring.log'), 'utf8') }
 }
 
 describe('bagfs login', () => {
@@ -229,7 +235,7 @@ describe('the keyring of the desktop', () => {
   })
 
   test('that does not answer has not the token: a file has', async () => {
-    await installKeyring(true)
+    await installKeyring(false)
     expect((await login()).stderr).toMatch(/The token is in \/.*\/tokens\/default-/)
     expect(await bagfs('ls')).toMatchObject({ exitCode: 0 })
   })
@@ -239,6 +245,26 @@ describe('the keyring of the desktop', () => {
     await login()
     expect((await login('--no-keyring')).stderr).toMatch(/The token is in \/.*\/tokens\/default-/)
     expect(await readdir(dir)).toEqual([])
+  })
+
+  test('that is locked keeps the token, so that nothing is logged out', async () => {
+    const { dir, lock } = await installKeyring()
+    await login('work')
+    await writeFile(lock, '')
+    const locked = await bagfs('logout', 'work')
+    expect(locked.stderr).toContain('The token of work could not be taken out of the keyring.')
+    expect(locked.exitCode).not.toBe(0)
+    expect((await bagfs('profiles')).stdout).toContain('work')
+    await rm(lock)
+    expect(await bagfs('logout', 'work')).toMatchObject({ exitCode: 0 })
+    expect(await readdir(dir)).toEqual([])
+  })
+
+  test('that has lost the token before lets the person log out', async () => {
+    const { dir } = await installKeyring()
+    await login('work')
+    for (const name of await readdir(dir)) await rm(join(dir, name))
+    expect(await bagfs('logout', 'work')).toMatchObject({ exitCode: 0 })
   })
 
   test('that has lost the token is told with what mends it', async () => {
