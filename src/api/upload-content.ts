@@ -46,8 +46,8 @@ function isStream(content: unknown): content is AsyncIterable<Uint8Array> {
 /** What was read before has nothing, or only its end, to give. A stream of the web can be ended by what comes of it. */
 function asUnread(content: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   if (content instanceof Readable) {
-    const isOver = content.readableEnded || (content.destroyed && content.errored === null)
-    if (isOver) throw readBefore()
+    const isDestroyed = content.destroyed && content.errored === null
+    if (content.readableDidRead || isDestroyed) throw readBefore()
     return content
   }
   if (!(content instanceof ReadableStream)) return content

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import {
   mkdtempSync,
   readdirSync,
@@ -176,12 +177,15 @@ describe('an upload takes', () => {
   it('no stream that was read before', async () => {
     const ended = Readable.from([CONTENT])
     await buffer(ended)
+    const inPart = Readable.from([CONTENT, CONTENT])
+    await once(inPart, 'readable')
+    inPart.read()
     const destroyed = Readable.from([CONTENT]).destroy()
     const ofTheWeb = new Response(CONTENT).body ?? new ReadableStream()
     await new Response(ofTheWeb).text()
     const locked = new ReadableStream<Uint8Array>()
     locked.getReader()
-    for (const stream of [ended, destroyed, ofTheWeb, locked]) {
+    for (const stream of [ended, inPart, destroyed, ofTheWeb, locked]) {
       const refused = client.uploadFile('a.txt', stream)
       await expect(refused).rejects.toMatchObject({
         ...{ code: 'invalid', message: 'The stream was read before.' },
