@@ -2,17 +2,23 @@
 const CLOSING_MS = 100
 /** Meanwhile one upload begins in this time, in milliseconds. */
 const PACE_MS = 25
+/** At first fewer begin, so that a copy of some hundred files returns before they take its processor. */
+const FIRST_MS = 2_000
+const FIRST_PACE_MS = 250
 
 /**
  * While a program that does not wait for the service closes one file after the other, uploads begin one by one: an upload
  * takes several times the processor that a close does.
  */
 export class UploadTurns {
+  /** Of the first close of those that follow each other. */
+  #closingSinceMs = -Infinity
   #closedAtMs = -Infinity
   #begunAtMs = -Infinity
 
   /** A program closed a file, and did not wait for the service. */
   noteClose(nowMs: number): void {
+    if (!isWithin(CLOSING_MS, this.#closedAtMs, nowMs)) this.#closingSinceMs = nowMs
     this.#closedAtMs = nowMs
   }
 
@@ -22,10 +28,10 @@ export class UploadTurns {
 
   /** When the next upload may begin; undefined for at once. */
   next(nowMs: number): number | undefined {
-    const isClosing = isWithin(CLOSING_MS, this.#closedAtMs, nowMs)
-    return isClosing && isWithin(PACE_MS, this.#begunAtMs, nowMs)
-      ? this.#begunAtMs + PACE_MS
-      : undefined
+    if (!isWithin(CLOSING_MS, this.#closedAtMs, nowMs)) return undefined
+    const paceMs = isWithin(FIRST_MS, this.#closingSinceMs, nowMs) ? FIRST_PACE_MS : PACE_MS
+    if (!isWithin(paceMs, this.#begunAtMs, nowMs)) return undefined
+    return Math.min(this.#begunAtMs + paceMs, this.#closedAtMs + CLOSING_MS)
   }
 }
 

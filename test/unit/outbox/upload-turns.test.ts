@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { UploadTurns } from '../../../src/outbox/upload-turns.ts'
 import { ManualClock } from '../namespace/manual-clock.ts'
 import { openWorkshop } from './workshop.ts'
 
@@ -18,13 +19,27 @@ describe('while a program closes one file after the other', () => {
     await expect.poll(sent).toEqual(['a'])
     for (const id of ids) await uploader.finished(id)
     expect(sent()).toEqual(['a'])
-    clock.move(25)
-    await expect.poll(sent).toEqual(['a', 'b'])
-    for (const id of ids) await uploader.finished(id)
-    expect(sent()).toEqual(['a', 'b'])
     clock.move(100)
     await expect.poll(sent).toEqual(['a', 'b', 'c', 'd'])
     for (const id of ids) await uploader.finished(id)
+  })
+
+  it('few begin at first, and more when it goes on', () => {
+    const turns = new UploadTurns()
+    const begun: number[] = []
+    for (let nowMs = 1_000; nowMs < 4_000; nowMs += 5) {
+      turns.noteClose(nowMs)
+      if (turns.next(nowMs) !== undefined) continue
+      turns.noteBegin(nowMs)
+      begun.push(nowMs - 1_000)
+    }
+    expect(begun.filter((atMs) => atMs < 2_000)).toEqual([0, 250, 500, 750, 1000, 1250, 1500, 1750])
+    expect(begun.filter((atMs) => atMs >= 2_000)).toHaveLength(40)
+    // A pause ends it: all may begin, and what comes then is at its start again.
+    expect(turns.next(4_200)).toBeUndefined()
+    turns.noteBegin(4_200)
+    turns.noteClose(4_210)
+    expect(turns.next(4_220)).toBe(4_310)
   })
 
   it('nothing waits for a turn when the drive is emptied', async () => {
