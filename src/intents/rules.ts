@@ -365,18 +365,18 @@ export function isAllOf(some: readonly BagId[], all: readonly BagId[]): boolean 
 }
 
 /**
- * A change of an intent that takes the place of no other, and that no other concerns: of a file's put that replaces nothing,
- * or of a delete that hides what it hid before. Undefined for any other change.
+ * A change of an intent that takes the place of no other, and that no other concerns. That is a file's put
+ * that replaces nothing, or a delete: one that hides what it hid before, or a new one that is the last of its bags.
  */
 export function changeOfItsOwn(
-  all: Pick<Intents, 'named' | 'successorOf'>,
+  all: Pick<Intents, 'named' | 'ofBag' | 'successorOf'>,
   before: Intent | undefined,
   after: Intent | undefined,
 ): { readonly before: Intent | undefined; readonly after: Intent } | undefined {
   if (after === undefined || all.successorOf(after.id) !== undefined) return undefined
   if (isPlainDelete(after)) {
-    const isSame = before === undefined || (isPlainDelete(before) && hidesSame(before, after))
-    return isSame ? { before, after } : undefined
+    const isOwn = before === undefined ? isLastOfBags(all, after) : hidesSame(before, after)
+    return isOwn ? { before, after } : undefined
   }
   if (!isPlainPut(after)) return undefined
   if (before !== undefined && (!isPlainPut(before) || before.name !== after.name)) return undefined
@@ -387,7 +387,14 @@ function isPlainDelete(intent: Intent): boolean {
   return intent.kind === 'delete' && intent.supersedes.length === 0
 }
 
+/** True when no other intent that has to do with its bags came later. */
+function isLastOfBags(all: Pick<Intents, 'ofBag'>, intent: Intent): boolean {
+  const others = intent.replaces.flatMap((bagId) => all.ofBag(bagId))
+  return others.every((each) => each.id === intent.id || orderOf(each) < orderOf(intent))
+}
+
 function hidesSame(before: Intent, after: Intent): boolean {
+  if (!isPlainDelete(before)) return false
   return orderOf(before) === orderOf(after) && isDeepStrictEqual(before.replaces, after.replaces)
 }
 

@@ -94,9 +94,7 @@ class BuiltTree implements Tree {
 
   shownAs(bagId: BagId): string | undefined {
     const index = this.#index
-    const made = this.#changes.made.filter((record) => record.bagId === bagId)
-    const since = this.#recent(bagId).map(({ record }) => record)
-    for (const record of [...index.recordsOf(bagId), ...made, ...since]) {
+    for (const record of this.#recordsOf(bagId)) {
       const entries = entriesOf(index, this.#overlay, clashKeyOf(index.plainOf(record)))
       for (const entry of entries) if (entry.record?.bagId === bagId) return entry.shown
     }
@@ -129,21 +127,35 @@ class BuiltTree implements Tree {
     return true
   }
 
-  /** One of a bag that is listed once, alone of its clash group, and that nothing else concerns. */
+  /** One of a bag that shows once, alone of its clash group. */
   #followDelete({ replaces }: DeleteIntent): boolean {
-    const index = this.#index
     const [bagId, ...moreBags] = replaces
     if (bagId === undefined || moreBags.length > 0) return false
-    if (this.#changes.concerned.has(bagId)) return false
-    const [record, ...moreRecords] = index.recordsOf(bagId)
-    if (record === undefined || moreRecords.length > 0) return false
-    const key = clashKeyOf(index.plainOf(record))
-    if (this.#overlay.has(key) || index.candidatesIn(key).length > 1) return false
+    const key = this.#groupAlone(bagId)
+    if (key === undefined) return false
     this.#overlay.set(key, new Map())
     this.#hiddenSince.add(bagId)
     this.#size -= 1
     this.#all = undefined
     return true
+  }
+
+  /** The clash group in which a bag is alone, where it is in no other one. */
+  #groupAlone(bagId: BagId): string | undefined {
+    const index = this.#index
+    const listed = index.recordsOf(bagId)
+    const [plain, ...morePlain] = new Set(this.#recordsOf(bagId).map((one) => index.plainOf(one)))
+    if (plain === undefined || morePlain.length > 0 || listed.length > 1) return undefined
+    const key = clashKeyOf(plain)
+    const [only, ...others] = entriesOf(index, this.#overlay, key)
+    return only?.record?.bagId === bagId && others.length === 0 ? key : undefined
+  }
+
+  /** Of the listing and of what was stored here. */
+  #recordsOf(bagId: BagId): readonly BagRecord[] {
+    const made = this.#changes.made.filter((record) => record.bagId === bagId)
+    const since = this.#recent(bagId).map(({ record }) => record)
+    return [...this.#index.recordsOf(bagId), ...made, ...since]
   }
 
   #isKnown(bagId: BagId): boolean {

@@ -443,28 +443,68 @@ test('a tree that follows changes is the one that is built of them', () => {
   const followed = { put: 0, delete: 0 }
   fc.assert(
     fc.property(fc.array(someRecord, { maxLength: 6 }), fc.array(change), (records, changes) => {
-      const all = new IntentIndex()
-      const build = (): Tree => treeOf(records, all.intents())
-      let tree = build()
+      const trees = new FollowedTree(records)
       for (const { number, phase, keepsName, ...given } of changes) {
-        const before = all.get(intentId(number))
+        const before = trees.all.get(intentId(number))
         const name = keepsName && before !== undefined ? before.name : given.name
-        if (phase === 'gone') all.delete(intentId(number))
-        else all.set(intentOf({ ...given, number, phase, name }))
-        const own = changeOfItsOwn(all, before, all.get(intentId(number)))
-        const isFollowed = own !== undefined && tree.follow(own.before, own.after)
-        if (isFollowed) followed[own.after.kind] += 1
-        const built = build()
-        if (!isFollowed) tree = built
-        expect(shownIn(tree)).toEqual(shownIn(built))
-        expect(tree.size).toBe(built.size)
-        for (const one of Array.from({ length: 10 }, (_, at) => bag(at))) {
-          expect(tree.usesOf(one)).toBe(built.usesOf(one))
-          expect(tree.shownAs(one) === undefined).toBe(built.shownAs(one) === undefined)
-        }
+        const after = phase === 'gone' ? undefined : intentOf({ ...given, number, phase, name })
+        const own = trees.change(before, after)
+        if (own !== undefined) followed[own.kind] += 1
       }
     }),
     { numRuns: 1_000 },
   )
   expect(Math.min(followed.put, followed.delete)).toBeGreaterThan(100)
 })
+
+test('a tree follows deletes of what was stored a moment ago, and is the one that is built of them', () => {
+  const step = fc.record({ name: someName, bagId: someBag, isDelete: fc.boolean() })
+  let followed = 0
+  fc.assert(
+    fc.property(fc.array(someRecord, { maxLength: 4 }), fc.array(step), (records, steps) => {
+      const trees = new FollowedTree(records)
+      for (const [number, { name, bagId, isDelete }] of steps.entries()) {
+        if (isDelete) {
+          const own = trees.change(undefined, remove(number, [bagId], { name }))
+          const isStored = trees.all.ofBag(bagId).some(({ kind }) => kind === 'put')
+          if (own !== undefined && isStored) followed += 1
+        } else {
+          const waiting = put(number, name)
+          trees.change(undefined, waiting)
+          trees.change(waiting, put(number, name, { phase: 'confirmed', bagId, confirmedAtMs: 1 }))
+        }
+      }
+    }),
+    { numRuns: 2_500 },
+  )
+  expect(followed).toBeGreaterThan(100)
+})
+
+/** A tree that follows changes where it can, beside one that is built of all of them each time. */
+class FollowedTree {
+  readonly all = new IntentIndex()
+  readonly #records: readonly BagRecord[]
+  #tree: Tree
+
+  constructor(records: readonly BagRecord[]) {
+    this.#records = records
+    this.#tree = treeOf(records, [])
+  }
+
+  /** Answers the intent where the tree followed its change. Throws where it is another tree then. */
+  change(before: Intent | undefined, after: Intent | undefined): Intent | undefined {
+    if (after !== undefined) this.all.set(after)
+    else if (before !== undefined) this.all.delete(before.id)
+    const own = changeOfItsOwn(this.all, before, after)
+    const isFollowed = own !== undefined && this.#tree.follow(own.before, own.after)
+    const built = treeOf(this.#records, this.all.intents())
+    if (!isFollowed) this.#tree = built
+    expect(shownIn(this.#tree)).toEqual(shownIn(built))
+    expect(this.#tree.size).toBe(built.size)
+    for (const one of Array.from({ length: 10 }, (_, at) => bag(at))) {
+      expect(this.#tree.usesOf(one)).toBe(built.usesOf(one))
+      expect(this.#tree.shownAs(one) === undefined).toBe(built.shownAs(one) === undefined)
+    }
+    return isFollowed ? own.after : undefined
+  }
+}
