@@ -132,6 +132,12 @@ export function toKeep(intent: Intent): Intent {
   return without(intent, 'movesOn')
 }
 
+/** What moved away is lost at its new place, and is kept where it came from for as long as this intent is there. */
+export function movesLost<Kind extends Intent>(intent: Kind, isTo: (to: MovedTo) => boolean): Kind {
+  const { after = [] } = intent
+  return { ...intent, after: after.map((to) => (isTo(to) ? { ...to, isLost: true } : to)) }
+}
+
 /** What moved away is stored at its new place. */
 export function movesStored<Kind extends Intent>(intent: Kind, stored: readonly MovedTo[]): Kind {
   const after = intent.after?.filter((each) => !stored.includes(each)) ?? []

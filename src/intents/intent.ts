@@ -61,11 +61,12 @@ export interface BagTime {
 
 /**
  * Content that moved to another place: what it came from is deleted once it is stored there. Without `operations`
- * the whole put is meant, else so many operations of a folder's journal.
+ * the whole put is meant, else so many operations of a folder's journal. What is lost there is never stored.
  */
 export interface MovedTo {
   readonly id: IntentId
   readonly operations?: number
+  readonly isLost?: true
 }
 
 /** An upload under a name that a put has no more, and that was not answered; its fields are as those of the put were. */

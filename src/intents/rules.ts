@@ -133,6 +133,7 @@ export function isStored(all: KnownPuts, moved: MovedTo): boolean {
 
 /** Places of content that moved where it is not stored yet. Content that came back to where it was is followed once. */
 function unstoredOf(all: KnownPuts, moved: MovedTo, followed: Set<IntentId>): readonly MovedTo[] {
+  if (moved.isLost === true) return [moved]
   const intent = latestOf(all, moved.id)
   if (intent === undefined) return all.isSetAside(moved.id) ? [moved] : []
   if (!isStoredThere(intent, moved)) return [moved]
@@ -184,14 +185,33 @@ export function awaiting(
   all: Pick<Intents, 'intents' | 'get' | 'successorOf'>,
   put: IntentId,
 ): readonly Intent[] {
-  return all
-    .intents()
-    .filter(({ after = [] }) => after.some(({ id }) => latestOf(all, id)?.id === put))
+  return all.intents().filter(({ after = [] }) => after.some((to) => isMovedTo(all, to, put)))
+}
+
+/** True for content that moved to a put, or to one that it took the place of. */
+export function isMovedTo(
+  all: Pick<Intents, 'get' | 'successorOf'>,
+  { id }: MovedTo,
+  put: IntentId,
+): boolean {
+  return latestOf(all, id)?.id === put
 }
 
 /** True when content that moved away from an intent's place is in an intent that was found damaged. */
 export function isLostOnItsWay(intent: Intent, all: KnownPuts): boolean {
-  return allUnstoredOf(all, intent, new Set()).some(({ id }) => latestOf(all, id) === undefined)
+  const unstored = allUnstoredOf(all, intent, new Set())
+  return unstored.some((moved) => moved.isLost === true || latestOf(all, moved.id) === undefined)
+}
+
+/** True when something moved to a put by a later operation of its journal than these. */
+export function hasMovedLater(
+  all: Pick<Intents, 'intents'>,
+  put: IntentId,
+  operations: number,
+): boolean {
+  const isLater = (moved: MovedTo): boolean =>
+    moved.id === put && moved.isLost !== true && (moved.operations ?? 0) > operations
+  return all.intents().some(({ after = [] }) => after.some(isLater))
 }
 
 export function isSuperseded(all: Pick<Intents, 'successorOf'>, id: IntentId): boolean {

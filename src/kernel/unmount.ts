@@ -3,12 +3,14 @@ import { readdir, readlink, writeFile } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { findMount } from '../disk/find-mount.ts'
+import { findMount, listMounts } from '../disk/find-mount.ts'
 import { ifThere } from '../disk/if-there.ts'
 import { DriveError, isAbsent, systemErrorCode } from '../domain/errors.ts'
 
 const run = promisify(execFile)
 const UNMOUNT_TIMEOUT_MS = 10_000
+/** To write what is in maps of files needs no network, but for a file that is here in part. */
+const LONGEST_SYNC_MS = 5_000
 /** A program that only looks at each mount of the machine, as `df` and desktops do, has gone by then. */
 const BUSY_TRIES = 10
 const BUSY_PAUSE_MS = 100
@@ -27,6 +29,7 @@ export async function unmountPath(
 /**
  * As `unmountPath`, by the process that serves the drive. To start the program that unmounts, the system closes in it what
  * this process has open. The kernel tells the drive of that, and this thread could not answer: neither would ever go on.
+ * Where the drive is mounted a second time, in another namespace too, the kernel neither refuses nor writes what is in maps.
  */
 export async function unmountOwn(
   mountpoint: string,
@@ -38,7 +41,37 @@ export async function unmountOwn(
       hint: `Close ${open.join(', ')} in it first.`,
     })
   }
+  const [second] = options.lazy ? [] : await otherMountsOf(mountpoint)
+  if (second !== undefined) {
+    throw new DriveError('busy', `${mountpoint} is mounted at ${second}, too.`, {
+      hint: 'Unmount that first, or leave at once with --now.',
+    })
+  }
+  await writeMaps(mountpoint)
   await unmountPath(mountpoint, options)
+}
+
+/** Where else this process sees the same file system, or a part of it. */
+async function otherMountsOf(mountpoint: string): Promise<readonly string[]> {
+  const mounts = (await ifThere(listMounts())) ?? []
+  const own = mounts.findLast((each) => each.mountpoint === mountpoint)
+  return mounts
+    .filter((each) => each.device === own?.device && each.mountpoint !== mountpoint)
+    .map((each) => each.mountpoint)
+}
+
+/** A failure is told to the programs whose maps they are, by their next msync. */
+async function writeMaps(mountpoint: string): Promise<void> {
+  if (platform() !== 'linux') return
+  const timer = new AbortController()
+  const written = run('sync', ['-f', '--', mountpoint]).catch(toldToPrograms)
+  const tooLong = sleep(LONGEST_SYNC_MS, undefined, { signal: timer.signal }).catch(toldToPrograms)
+  await Promise.race([written, tooLong])
+  timer.abort()
+}
+
+function toldToPrograms(): void {
+  // Nothing is left to do about it here.
 }
 
 /** Paths below a mountpoint that this process has open. To ask for them asks no file system but that of /proc. */

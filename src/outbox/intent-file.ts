@@ -14,6 +14,11 @@ const intentId = z
   .regex(/^\d{17}$/)
   .transform((text) => text as IntentId)
 const optional = <Schema extends z.ZodType>(schema: Schema) => z.exactOptional(schema)
+const movedTo = z.object({
+  id: intentId,
+  operations: optional(z.number()),
+  isLost: optional(z.literal(true)),
+})
 
 const base = {
   version: z.literal(1),
@@ -25,7 +30,7 @@ const base = {
   replaces: z.array(bagId),
   supersedes: z.array(intentId),
   uploaded: optional(z.array(bagTime)),
-  after: optional(z.array(z.object({ id: intentId, operations: optional(z.number()) }))),
+  after: optional(z.array(movedTo)),
   deleted: optional(z.array(bagTime)),
   answeredAtMs: optional(z.number()),
   confirmedAtMs: optional(z.number()),

@@ -161,6 +161,7 @@ it(
             user = await DriveInProcess.open(home)
           }
           check(await user.tree(), files)
+          expect(user.outbox.damaged()).toEqual([])
           await user.drain()
           check(await user.tree(), files)
           await user.drop()

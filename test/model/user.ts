@@ -231,6 +231,7 @@ class User {
   async check(): Promise<void> {
     const seen = Object.entries(await this.#drive.tree()).filter(([, content]) => content !== null)
     expect(Object.fromEntries(seen)).toEqual(plain(this.model))
+    expect(this.#drive.outbox.damaged()).toEqual([])
   }
 
   async remount(): Promise<void> {

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import {
   chownSync,
   closeSync,
@@ -34,6 +35,16 @@ beforeEach(async () => {
 afterEach(async () => {
   await bench.close()
 })
+
+/** Writes into a map of a file, and keeps it for as long as its input is open. */
+const MAPPER = `
+import mmap, sys
+file = open(sys.argv[1], 'r+b')
+pages = mmap.mmap(file.fileno(), 0)
+pages[0:7] = b'written'
+print('written', flush=True)
+sys.stdin.read()
+`
 
 /** True while the proxy holds back an upload that the drive has begun. */
 const isUploading = (): boolean =>
@@ -302,6 +313,43 @@ describe.runIf(canMount())('bagfs umount', () => {
     await outside(`echo > ${go}`)
     await using
   })
+
+  it('is refused where the drive is mounted a second time, and says where', async () => {
+    const drive = await bench.mount()
+    const second = join(bench.dir, 'second')
+    mkdirSync(second)
+    await outside(`mount --bind ${bench.mountpoint} ${second}`)
+    try {
+      const outcome = await bench.bagfs(['umount', bench.mountpoint])
+      expect(outcome.stderr).toContain(`${bench.mountpoint} is mounted at ${second}, too.`)
+      expect(outcome.code).toBe(7)
+      expect(await drive.sh('ls')).toBe('')
+    } finally {
+      await outside(`umount ${second}`)
+    }
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+  })
+
+  it.each([[[]], [['--now']]])(
+    'stores what a program of another namespace has in a map (%j)',
+    async (options) => {
+      const drive = await bench.mount()
+      await drive.sh('printf .......... > mapped')
+      const unshared = ['--mount', '--propagation', 'private', 'python3', '-c', MAPPER]
+      const mapper = execa('unshare', [...unshared, join(drive.path, 'mapped')], {
+        timeout: HANGING_MS,
+        reject: false,
+      })
+      await once(mapper.stdout, 'data', { signal: AbortSignal.timeout(HANGING_MS) })
+      const outcome = await bench.bagfs(['umount', ...options, bench.mountpoint])
+      mapper.stdin.end()
+      await mapper
+      expect(outcome).toMatchObject({ code: 0 })
+      await drive.ended()
+      const again = await bench.mount()
+      expect(await again.sh('cat mapped')).toBe('written...')
+    },
+  )
 
   it('is told that a drive hangs; with --now its programs are let go all the same', async () => {
     const drive = await bench.mount('--write-back')

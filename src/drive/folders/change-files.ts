@@ -7,10 +7,11 @@ import { syncDirectory } from '../../disk/sync.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { PutIntent } from '../../intents/intent.ts'
+import { hasMovedLater } from '../../intents/rules.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import { leftToExchange } from './exchanging.ts'
 import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
-import { findLost } from './lost-content.ts'
+import { findChanged, findMissing, type Lost } from './lost-content.ts'
 import { layOver, readClosed } from './undo.ts'
 
 interface ChangeFilesDeps {
@@ -59,8 +60,17 @@ export class ChangeFiles {
     const { operations, wholeBytes, damaged } = await readJournal(path)
     makeDirectoryFor('The changes of a folder cannot be taken up', this.dir)
     await this.#undoTorn(operations)
-    if (outbox.isUnchecked('changes', intent.id)) await this.#takeOutLost(intent, operations)
+    const { start = 0, packed = start } = intent.changes ?? {}
+    const isUnchecked = outbox.isUnchecked('changes', intent.id)
+    await this.#takeOutLost(intent, [
+      ...(isUnchecked ? await findChanged(this.dir, operations) : []),
+      ...(await findMissing(this.dir, operations.slice(start))),
+    ])
     outbox.noteWhole('changes', intent.id)
+    // A line that is gone told of what moved in.
+    if (hasMovedLater(outbox, intent.id, Math.max(packed, operations.length))) {
+      this.#hasLostMoved = true
+    }
     if (damaged.length > 0) await this.#setAside(intent, operations, damaged)
     const journal = Journal.open(path, operations.length)
     this.#journal = journal
@@ -68,7 +78,6 @@ export class ChangeFiles {
     await this.#clear(operations)
     const left = leftToExchange(operations)
     journal.append(...left)
-    const { start = 0, packed = start } = intent.changes ?? {}
     // Later changes are counted on from what the zip has.
     while (journal.count < packed) journal.append(NO_CHANGE)
     return [...operations, ...left].slice(start)
@@ -92,17 +101,21 @@ export class ChangeFiles {
     )
   }
 
-  /** What a power cut took before it was on the platter is set aside, and the tree is made without it. */
-  async #takeOutLost({ id, name }: PutIntent, operations: readonly Operation[]): Promise<void> {
-    const lost = await findLost(this.dir, operations)
+  /** What a power cut or the disk took is set aside, and the tree is made without it. */
+  async #takeOutLost({ id, name }: PutIntent, lost: readonly Lost[]): Promise<void> {
     if (lost.length === 0) return
     this.#hasLostMoved = lost.some(({ hasMoved }) => hasMoved)
-    const files = lost.map(({ file }) => file)
-    await this.#deps.outbox.setAside(id, (aside) => this.#linkTo(join(aside, 'files'), files))
+    const paths = lost.map(({ path }) => path)
+    const files = lost.filter(({ isMissing }) => !isMissing).map(({ file }) => file)
+    await this.#deps.outbox.setAside(id, async (aside) => {
+      const told = `${JSON.stringify(paths, undefined, 2)}\n`
+      await writeFileAtomic(join(aside, 'lost.json'), told, { durable: true })
+      await this.#linkTo(join(aside, 'files'), files)
+    })
     for (const file of files) await rm(join(this.dir, file))
     this.#deps.log.error(
-      { intent: id, folder: name, paths: lost.map(({ path }) => path) },
-      'Files of a folder were not on the disk yet when the power went; set aside.',
+      { intent: id, folder: name, paths },
+      'Files of a folder are damaged or gone from the disk; set aside.',
     )
   }
 

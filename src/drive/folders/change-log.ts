@@ -3,10 +3,10 @@ import { DriveError } from '../../domain/errors.ts'
 import type { BagId, IntentId } from '../../domain/ids.ts'
 import type { MovedTo, PutIntent } from '../../intents/intent.ts'
 import type { Logger } from '../../domain/logger.ts'
-import { movedAway, toKeep } from '../../intents/claims.ts'
+import { movedAway, movesLost, toKeep } from '../../intents/claims.ts'
 import { collecting } from '../../intents/rounds.ts'
 import { ofPut, publish } from '../../intents/transitions.ts'
-import { awaiting } from '../../intents/rules.ts'
+import { awaiting, isMovedTo } from '../../intents/rules.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import type { Jobs } from '../../outbox/jobs.ts'
 import type { Entries } from '../root/entries.ts'
@@ -145,12 +145,14 @@ export class ChangeLog {
     })
   }
 
-  /** What moved in is lost here: where it came from it is not deleted, and shows again. */
+  /** What moved in is lost here: where it came from it is not deleted, and shows again where nothing else changed. */
   async #leaveOrigins(): Promise<void> {
     const { outbox } = this.#deps
     const { id: own } = this.place
+    const isHere = (to: MovedTo): boolean => isMovedTo(outbox, to, own)
     for (const { id, kind, supersedes } of awaiting(outbox, own)) {
       if (kind === 'delete' && supersedes.length === 0) await outbox.remove(id)
+      else await outbox.update(id, (latest) => movesLost(latest, isHere), { durable: true })
     }
     await this.#keepOrigins()
   }

@@ -76,9 +76,22 @@ export type Operation = z.infer<typeof operation>
 
 /** Names of the staged files that an operation needs. */
 export function filesOf(operation: Operation): readonly string[] {
-  if (operation.op === 'file') return [operation.file]
+  return filePathsOf(operation).map(({ file }) => file)
+}
+
+/** The paths at which an operation puts content of the staging directory, with its sum where there is one. */
+export function filePathsOf(operation: Operation): readonly {
+  readonly path: string
+  readonly file: string
+  readonly sha256?: string | undefined
+}[] {
+  if (operation.op === 'file') return [operation]
   if (operation.op !== 'tree') return []
-  return operation.entries.flatMap((entry) => (entry.type === 'file' ? [entry.file] : []))
+  return operation.entries.flatMap((entry) => {
+    if (entry.type !== 'file') return []
+    const path = entry.path === '' ? operation.path : `${operation.path}/${entry.path}`
+    return [{ ...entry, path }]
+  })
 }
 
 /** The changes of a folder on disk: a line of JSON each, appended in order. */

@@ -1,11 +1,12 @@
-import type { Operation } from './journal.ts'
+import { FollowedPaths } from './followed-paths.ts'
+import { filePathsOf, type Operation } from './journal.ts'
 
 /**
  * What moved into a folder and is in no zip of it yet. Where it came from is deleted once the folder is stored: should it be
  * gone, changed or somewhere else by then, that was the only copy.
  */
 export class MovedIn {
-  readonly #paths = new Set<string>()
+  readonly #paths = new FollowedPaths<true>()
 
   /** False when nothing of it is there. */
   get isAny(): boolean {
@@ -19,11 +20,8 @@ export class MovedIn {
   follow(operation: Operation): boolean {
     switch (operation.op) {
       case 'tree': {
-        const isLost = this.#lose(this.#below(operation.path))
-        for (const { type, path } of operation.entries) {
-          if (type === 'file')
-            this.#paths.add(path === '' ? operation.path : `${operation.path}/${path}`)
-        }
+        const isLost = this.#lose(this.#paths.below(operation.path))
+        for (const { path } of filePathsOf(operation)) this.#paths.set(path, true)
         return isLost
       }
       case 'rename':
@@ -31,24 +29,16 @@ export class MovedIn {
       case 'file':
         return this.#lose(this.#paths.has(operation.path) ? [operation.path] : [])
       case 'remove':
-        return this.#lose(this.#below(operation.path))
+        return this.#lose(this.#paths.below(operation.path))
       default:
         return false
     }
   }
 
   #rename(from: string, to: string): boolean {
-    if (this.#lose(this.#below(to))) return true
-    for (const path of this.#below(from)) {
-      this.#paths.delete(path)
-      this.#paths.add(to + path.slice(from.length))
-    }
+    if (this.#lose(this.#paths.below(to))) return true
+    this.#paths.rename(from, to)
     return false
-  }
-
-  /** What is at a path, and below it. */
-  #below(top: string): readonly string[] {
-    return [...this.#paths].filter((path) => path === top || path.startsWith(`${top}/`))
   }
 
   #lose(lost: readonly string[]): boolean {

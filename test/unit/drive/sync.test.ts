@@ -5,8 +5,8 @@ import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { NodeId } from '../../../src/domain/ids.ts'
 import { ROOT } from '../../../src/drive/tree/nodes.ts'
-import { newPut } from '../../../src/intents/builders.ts'
 import { movedAway } from '../../../src/intents/claims.ts'
+import { mayDelete } from '../../../src/intents/rules.ts'
 import { withoutFailure } from '../../../src/intents/transitions.ts'
 import { DriveInProcess } from '../../support/drive-in-process.ts'
 import { TestService } from '../../support/mounted-drive.ts'
@@ -189,22 +189,25 @@ it('sync rejects while what was moved away is not stored at its new place, and t
   await expect(user.drive.commands.sync()).rejects.toThrow('by the test')
   const put = user.outbox.named('a').find(({ failure }) => failure !== undefined)
   if (put === undefined) throw new Error('There is no change of a.')
-  const content = { from: 'folder' } as const
-  const elsewhere = newPut({
-    ...{ id: user.outbox.nextId(), name: 'g', description: '', createdAtMs: 0, mtimeMs: 0 },
-    ...{ mode: 0o755, content, isFolder: true, phase: 'held', changes: { start: 0 } },
-  })
-  await user.outbox.add(elsewhere, { durable: false })
+  const healUploads = service.proxy.add({ match: { method: 'POST' }, fault: REFUSED })
+  await user.makeDirectory('g')
+  await writeAt('g/x', 'moved')
+  const [elsewhere] = user.outbox.named('g')
+  if (elsewhere === undefined) throw new Error('The folder has no changes.')
   const to = { id: elsewhere.id, operations: 1 }
   await user.outbox.update(put.id, (latest) => withoutFailure(movedAway(latest, to)), {
     durable: false,
   })
   heal()
-  await expect(user.drive.commands.sync()).rejects.toThrow('moved away from a')
+  await expect(user.drive.commands.sync()).rejects.toThrow('by the test')
+  const left = user.outbox.get(put.id)
+  expect(left && mayDelete(left, user.outbox)).toBe(false)
   expect(await service.list()).toHaveLength(2)
-  await user.outbox.remove(elsewhere.id)
+  healUploads()
   await user.drive.commands.sync()
-  expect(await service.contents()).toEqual({ a: 'new' })
+  expect((await service.list()).map(({ filename }) => filename).sort()).toEqual(['a', 'g'])
+  const [kept] = (await service.list()).filter(({ filename }) => filename === 'a')
+  expect(String(await service.content(kept?.bag_id ?? ''))).toBe('new')
 })
 
 it('sync sends what came into a folder after its zip was sent, while nothing tells yet that the service has that', async () => {
