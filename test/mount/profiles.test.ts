@@ -244,6 +244,21 @@ describe.runIf(canMount())('an account that was logged in once', () => {
     expect(await bagfs('logout', 'other')).toMatchObject({ code: 0 })
   })
 
+  it('goes into the menu of the desktop by its name, with the place of its drive', async () => {
+    await login('work')
+    await login('other', OTHER_TOKEN)
+    write('other')
+    const none = await bagfs('desktop', 'install', 'other')
+    expect(none.stderr).toContain('No drive of the profile other is mounted.')
+    expect(none.stderr).toContain('bagfs desktop install other:MOUNTPOINT')
+    expect(none.code).toBe(2)
+    const drive = join(bench.dir, 'drive')
+    await mount(`other:${drive}`, drive)
+    const installed = await bagfs('desktop', 'install', 'other')
+    expect(installed.stderr).toContain(`In the menu as "other (bagfs)", which mounts ${drive}:`)
+    expect(installed.code).toBe(0)
+  })
+
   it('does not become another account while a drive is mounted', async () => {
     await login('work')
     write('work')
