@@ -64,15 +64,24 @@ export async function chooseService(
   if (dataDir !== undefined) {
     return { kind: 'local', dataDir, token: (await keepLocalToken(dataDir)).token }
   }
-  const { url } = chosen.options
-  if (url === undefined) throw noService(chosen)
+  const { url, token: chosenToken } = requireAccount(chosen)
   if (isUnencrypted(url)) {
     warn(`${url} is not encrypted; others on the network can read the token.`)
   }
-  if (chosen.token === undefined) throw noToken(chosen)
   const profile = profileOfToken(chosen)
-  const token = await takeToken(chosen.token, profile)
+  const token = await takeToken(chosenToken, profile)
   return { kind: 'account', url, ...token, ...(profile === undefined ? {} : { profile }) }
+}
+
+/** Rejects `usage` where nothing says which service, or with which token. It warns of nothing. */
+export function requireAccount(chosen: ServiceOptions): {
+  readonly url: string
+  readonly token: ChosenToken
+} {
+  const { url } = chosen.options
+  if (url === undefined) throw noService(chosen)
+  if (chosen.token === undefined) throw noToken(chosen)
+  return { url, token: chosen.token }
 }
 
 /** The profile that says where the token is; undefined where a flag or the environment gives it. */

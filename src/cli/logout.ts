@@ -89,7 +89,7 @@ async function logOut(output: Output, profiles: Profiles, profile: Profile): Pro
       'local-io',
       `The token of ${name} could not be taken out of the keyring.`,
       {
-        hint: 'Unlock the keyring, then try again.',
+        hint: `Unlock the keyring, then try again. Or keep the token in a file first: bagfs login ${name} --no-keyring`,
       },
     )
   }

@@ -289,6 +289,7 @@ describe('the keyring of the desktop', () => {
     await writeFile(lock, '')
     const locked = await bagfs('logout', 'work')
     expect(locked.stderr).toContain('The token of work could not be taken out of the keyring.')
+    expect(locked.stderr).toContain('bagfs login work --no-keyring')
     expect(locked.exitCode).not.toBe(0)
     expect((await bagfs('profiles')).stdout).toContain('work')
     await rm(lock)
@@ -407,6 +408,24 @@ describe('a config file', () => {
     expect(json.stdout + stdout).not.toContain(TOKEN)
     expect(json.stdout).not.toContain(OTHER_TOKEN)
   })
+})
+
+test('a login without the keyring is the way out where that stays locked', async () => {
+  const { lock } = await installKeyring()
+  await login('work')
+  await writeFile(lock, '')
+  expect(await login('work', '--no-keyring')).toMatchObject({ exitCode: 0 })
+  expect(await bagfs('logout', 'work')).toMatchObject({ exitCode: 0 })
+})
+
+test('without an account no directory is made for a mount, which says how to log in', async () => {
+  const { stderr, exitCode } = await bagfs('mount', 'new/drive')
+  expect(stderr).toContain('Log in once: bagfs login')
+  expect(stderr).not.toContain('mkdir')
+  expect(exitCode).toBe(2)
+  const { shown } = await atTerminal('mount', 'new/drive').end()
+  expect(shown).toContain('Log in once: bagfs login')
+  expect(shown).not.toContain('Make it?')
 })
 
 test('a mountpoint that is not there is made when the person at the terminal says so', async () => {
