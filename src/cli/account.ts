@@ -14,7 +14,7 @@ import type { CommandContext } from './context.ts'
 import { localDataDir, stateDirOf } from './drive-dirs.ts'
 import { keepLocalToken } from './local-token.ts'
 import { createStderrLogger } from './logging.ts'
-import { serviceKeyOf, type ServiceChoice } from './mount-job.ts'
+import { namingLogin, serviceKeyOf, type ServiceChoice } from './mount-job.ts'
 import { listenForStop } from './signals.ts'
 
 /** The options of every command that talks to an account without a mount. */
@@ -64,21 +64,40 @@ export async function chooseService(
   if (dataDir !== undefined) {
     return { kind: 'local', dataDir, token: (await keepLocalToken(dataDir)).token }
   }
-  const { url } = chosen.options
-  if (url === undefined) throw noService(chosen)
+  const { url, token: chosenToken } = requireAccount(chosen)
   if (isUnencrypted(url)) {
     warn(`${url} is not encrypted; others on the network can read the token.`)
   }
+  const profile = profileOfToken(chosen)
+  const token = await takeToken(chosenToken, profile)
+  return { kind: 'account', url, ...token, ...(profile === undefined ? {} : { profile }) }
+}
+
+/** Rejects `usage` where nothing says which service, or with which token. It warns of nothing. */
+export function requireAccount(chosen: ServiceOptions): {
+  readonly url: string
+  readonly token: ChosenToken
+} {
+  const { url } = chosen.options
+  if (url === undefined) throw noService(chosen)
   if (chosen.token === undefined) throw noToken(chosen)
-  return { kind: 'account', url, ...(await takeToken(chosen.token)) }
+  return { url, token: chosen.token }
+}
+
+/** The profile that says where the token is; undefined where a flag or the environment gives it. */
+function profileOfToken({ token, profile, origins }: ServiceOptions): string | undefined {
+  if (token?.from !== 'place') return undefined
+  const isOfProfile = token.place.kind === 'keyring' || origins?.tokenFile?.from === 'profile'
+  return isOfProfile ? profile?.name : undefined
 }
 
 async function takeToken(
   chosen: ChosenToken,
+  profile: string | undefined,
 ): Promise<{ readonly token: string; readonly tokenPlace?: TokenPlace }> {
   if (chosen.from === 'environment') return { token: checkToken(chosen.token, chosen.variable) }
   const { place } = chosen
-  const token = await readToken(place)
+  const token = await readToken(place, { profile })
   // The process of a drive is in another directory.
   return {
     token,
@@ -153,6 +172,8 @@ export async function withService<T>(
   const signals = listenForStop()
   try {
     return await task({ service, log, signal: signals.stop, silenceMs: SILENCE_MS })
+  } catch (error) {
+    throw namingLogin(error, choice)
   } finally {
     signals.ignore()
     await service.close()

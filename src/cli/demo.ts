@@ -126,7 +126,7 @@ Your drive is at ${mountpoint}. Open it in a file manager, or in another termina
   cat drive/.bagfs/status
 
 It is a trial: Ctrl-C unmounts it and deletes everything in it.
-A drive that stays: bagfs mount --help, or README.md.
+A drive that stays: bagfs login, then bagfs mount DIRECTORY. README.md has more.
 `
 }
 

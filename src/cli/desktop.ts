@@ -3,13 +3,15 @@ import { dirname, resolve } from 'node:path'
 import { Argument, type Command } from '@commander-js/extra-typings'
 import { listPathVariables } from '../config/paths.ts'
 import { writeFileAtomic } from '../disk/atomic-file.ts'
-import { DriveError, fromFileSystem } from '../domain/errors.ts'
+import { DriveError, fromFileSystem, isDriveError } from '../domain/errors.ts'
 import { silentLogger } from '../domain/logger.ts'
 import { notifySend } from '../mount/notify.ts'
 import { chooseOptions } from '../profiles/choose-options.ts'
+import { readProfiles } from '../profiles/config-file.ts'
 import type { CommandContext } from './context.ts'
 import { desktopEntry } from './desktop-entry.ts'
 import { entryPath, removeEntry } from './menu-entry.ts'
+import { findNamed, splitNamed } from './drive-names.ts'
 import { findDrives } from './drive-places.ts'
 import { toFailure, type CommandFailure } from './errors.ts'
 import { mountInBackground } from './mount-background.ts'
@@ -43,7 +45,7 @@ export function addDesktop(program: Command, context: CommandContext): void {
 }
 
 async function install({ environment, output }: CommandContext, target: string): Promise<void> {
-  const { profile: named, mountpoint: typed } = parseTarget(target)
+  const { profile: named, mountpoint: typed } = await findTarget('install', target)
   const { profile } = await chooseOptions({ environment, flags: {}, profile: named })
   if (profile === undefined) {
     throw new DriveError('usage', 'Which account? A drive in the menu needs a profile.', {
@@ -68,6 +70,25 @@ async function install({ environment, output }: CommandContext, target: string):
   )
 }
 
+/** The name of a profile alone means the drive that it has, or had last; `./work` is a directory of this name. */
+async function findTarget(
+  what: 'install' | 'open',
+  target: string,
+): Promise<ReturnType<typeof parseTarget>> {
+  const { profile, rest = '' } = splitNamed(target) ?? {}
+  const isProfile = (await readProfiles()).all.some(({ name }) => name === profile)
+  if (profile === undefined || rest !== '' || !isProfile) return parseTarget(target)
+  try {
+    const { mountpoint } = await findNamed(`${profile}:`)
+    return { profile, mountpoint }
+  } catch (error) {
+    if (!isDriveError(error, 'usage')) throw error
+    throw new DriveError('usage', error.message, {
+      hint: `Name its directory, too: bagfs desktop ${what} ${profile}:MOUNTPOINT`,
+    })
+  }
+}
+
 async function remove({ output }: CommandContext, target: string): Promise<void> {
   const { profile = target } = parseTarget(target)
   if (!(await removeEntry(profile))) {
@@ -84,19 +105,24 @@ async function open(context: CommandContext, target: string): Promise<void> {
     notifySend(silentLogger)('The drive cannot be opened', sentence)
     context.output.note(sentence)
   }
-  const failure = await mountIfNotThere(context, target).catch(toFailure)
-  if (failure === undefined) openByDesktop(resolve(parseTarget(target).mountpoint), tell)
-  else {
-    tell(failure.text)
-    process.exitCode = failure.exitCode
+  const tellFailure = ({ text, exitCode }: CommandFailure): void => {
+    tell(text)
+    process.exitCode = exitCode
+  }
+  try {
+    const drive = await findTarget('open', target)
+    const failure = await mountIfNotThere(context, drive)
+    if (failure === undefined) openByDesktop(resolve(drive.mountpoint), tell)
+    else tellFailure(failure)
+  } catch (error) {
+    tellFailure(toFailure(error))
   }
 }
 
 async function mountIfNotThere(
   context: CommandContext,
-  target: string,
+  { profile, mountpoint }: ReturnType<typeof parseTarget>,
 ): Promise<CommandFailure | undefined> {
-  const { profile, mountpoint } = parseTarget(target)
   const { live } = await findDrives(resolve(mountpoint))
   if (live.length > 0) return undefined
   const { environment } = context

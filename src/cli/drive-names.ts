@@ -4,10 +4,13 @@ import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { DriveError, isDriveError } from '../domain/errors.ts'
+import { probePath } from '../mount/probe-path.ts'
 import { readProfiles } from '../profiles/config-file.ts'
 import { isProfileName } from '../profiles/profile.ts'
 import { absoluteMountpoint } from './mount-paths.ts'
 import { fromHome } from './mount-target.ts'
+
+const LONGEST_LOOK_MS = 3_000
 
 /** A drive that a person named, whether it runs or not. */
 export interface NamedDrive {
@@ -19,7 +22,7 @@ export interface NamedDrive {
 /** `work` or `work:` is the drive of the profile work, `work:~/drive` the one that is mounted there, anything else a path. */
 export async function findNamed(word: string): Promise<NamedDrive> {
   const named = await readNamed(word)
-  if (named === undefined || (named.rest === undefined && (await isOfDrive(word)))) {
+  if (named === undefined || (named.rest === undefined && (await isThereInDrive(word)))) {
     const mountpoint = await absoluteMountpoint(word)
     return { mountpoint, called: mountpoint }
   }
@@ -80,13 +83,31 @@ async function readNamed(word: string) {
 
 /** A directory that is called like a profile may be a drive, or be in one. */
 async function isOfDrive(word: string): Promise<boolean> {
+  return (await drivePathOf(word)) !== undefined
+}
+
+/** As `isOfDrive`; what is in a drive counts only where something of this name is there. */
+async function isThereInDrive(word: string): Promise<boolean> {
+  const found = await drivePathOf(word)
+  if (found === undefined || found.isDrive) return found !== undefined
+  // The drive may hang.
+  const probe = await probePath(found.path, LONGEST_LOOK_MS)
+  return probe.is === 'directory' || probe.is === 'something-else'
+}
+
+/** A path that is a drive, or is in one. */
+async function drivePathOf(
+  word: string,
+): Promise<{ readonly path: string; readonly isDrive: boolean } | undefined> {
   const path = await absoluteMountpoint(word).catch((error: unknown) => {
     if (isDriveError(error)) return undefined
     throw error
   })
-  if (path === undefined) return false
+  if (path === undefined) return undefined
   const known = await new DriveRegistry(findRegistryDirs()).list()
-  return known.some(({ mountpoint }) => `${path}/`.startsWith(`${mountpoint}/`))
+  const isInDrive = known.some(({ mountpoint }) => `${path}/`.startsWith(`${mountpoint}/`))
+  const isDrive = known.some(({ mountpoint }) => path === mountpoint)
+  return isInDrive ? { path, isDrive } : undefined
 }
 
 /** Where the drive of a profile is, or was last. Rejects `usage`. */

@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises'
-import { dirname, join, resolve, sep } from 'node:path'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import type { Environment } from '../config/env.ts'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
@@ -10,7 +10,7 @@ import { DriveError, fromFileSystem, isAbsent, isDriveError } from '../domain/er
 import { shellQuote } from '../domain/shell-quote.ts'
 import { isThere } from '../disk/if-there.ts'
 import { knownStateDirs } from './drive-dirs.ts'
-import { findNamed, findPathNamed } from './drive-names.ts'
+import { findNamed, findPathNamed, knownProfiles } from './drive-names.ts'
 import { hangs } from './hung-drives.ts'
 import { mountAgain } from './mount-again.ts'
 import { absolutePath } from './mount-paths.ts'
@@ -131,8 +131,12 @@ export async function noDrive(mountpoint: string): Promise<DriveError> {
 export async function insideDrive(path: string): Promise<DriveError | undefined> {
   const [around] = drivesAround(await new DriveRegistry(findRegistryDirs()).list(), path)
   if (around === undefined || around.mountpoint === path) return undefined
+  const name = basename(path)
+  const byProfile = (await knownProfiles()).has(name)
+    ? `. The drive of the profile ${name}: ${name}:`
+    : ''
   return new DriveError('usage', `${path} is in the drive at ${around.mountpoint}.`, {
-    hint: `Name the drive itself: ${shellQuote(around.mountpoint)}`,
+    hint: `Name the drive itself: ${shellQuote(around.mountpoint)}${byProfile}`,
   })
 }
 

@@ -15,7 +15,7 @@ import type { CommandContext } from './context.ts'
 import { findUnits } from './drive-units.ts'
 import { removeEntry } from './menu-entry.ts'
 import type { Output } from './output.ts'
-import { describeUse, findUse } from './profile-use.ts'
+import { describeUse, findUse, type ProfileUse } from './profile-use.ts'
 import type { DriveUnit } from './systemd-unit.ts'
 
 /** Adds `bagfs logout`. */
@@ -33,7 +33,7 @@ export function addLogout(program: Command, context: CommandContext): void {
       const words = [describeUse(use), ...units.map(describeUnit)]
         .filter((each) => each !== '')
         .join(' ')
-      if (words !== '' && !force) throw inUse(profile, words)
+      if (words !== '' && !force) throw inUse(profile, use, words)
       await logOut(context.output, profiles, profile)
       if (words !== '') context.output.note([words, ...use.keptIn.map(keptNote)].join(' '))
     })
@@ -57,10 +57,27 @@ function describeUnit({ mountpoint }: DriveUnit): string {
   return `systemd mounts it at ${mountpoint} (bagfs service disable ${shellQuote(mountpoint)}).`
 }
 
-function inUse({ name }: Profile, use: string): DriveError {
-  return new DriveError('busy', `Profile ${name} is in use. ${use}`, {
-    hint: `bagfs umount ${name} waits until all is stored; bagfs outbox ${name} tells what waits. With --force it stays on this machine until the same account is mounted again.`,
+function inUse({ name }: Profile, use: ProfileUse, words: string): DriveError {
+  return new DriveError('busy', `Profile ${name} is in use. ${words}`, {
+    hint: [...howToEnd(name, use), WITH_FORCE].join(' '),
   })
+}
+
+const WITH_FORCE =
+  'With --force what waits stays on this machine until the same account is mounted again.'
+
+/** By mountpoint: another profile of the same account may have mounted the drive. */
+function howToEnd(name: string, { mountpoints, waiting }: ProfileUse): readonly string[] {
+  if (mountpoints.length > 0) {
+    return mountpoints
+      .map((mountpoint) => shellQuote(mountpoint))
+      .map(
+        (drive) =>
+          `bagfs umount ${drive} waits until all is stored; bagfs outbox ${drive} tells what waits.`,
+      )
+  }
+  if (waiting.length === 0) return []
+  return [`bagfs mount ${name}:MOUNTPOINT sends what waits; bagfs outbox tells what it is.`]
 }
 
 async function logOut(output: Output, profiles: Profiles, profile: Profile): Promise<void> {
@@ -72,7 +89,7 @@ async function logOut(output: Output, profiles: Profiles, profile: Profile): Pro
       'local-io',
       `The token of ${name} could not be taken out of the keyring.`,
       {
-        hint: 'Unlock the keyring, then try again.',
+        hint: `Unlock the keyring, then try again. Or keep the token in a file first: bagfs login ${name} --no-keyring`,
       },
     )
   }

@@ -1,4 +1,5 @@
 import type { TokenPlace } from '../config/token.ts'
+import { DriveError, isDriveError } from '../domain/errors.ts'
 import type { LogSettings } from './logging.ts'
 import type { PreparedMount } from '../mount/prepare-mount.ts'
 import type { RunDrive, RunDriveDeps } from '../mount/running-drive.ts'
@@ -11,8 +12,20 @@ export type ServiceChoice =
       readonly url: string
       readonly token: string
       readonly tokenPlace?: TokenPlace
+      /** The one that has the token. */
+      readonly profile?: string
     }
   | { readonly kind: 'local'; readonly dataDir: string; readonly token: string }
+
+/** Of a token that was refused, with the command that gives the profile a new one; any other error as it is. */
+export function namingLogin(error: unknown, service: ServiceChoice): unknown {
+  const profile = service.kind === 'account' ? service.profile : undefined
+  if (profile === undefined || !isDriveError(error, 'unauthorized')) return error
+  return new DriveError(error.code, error.message, {
+    ...error.facts,
+    hint: `The service's dashboard gives a new token. Log in with it: bagfs login ${profile}`,
+  })
+}
 
 /** What the state directory knows the service by; the port of an embedded one is another one each time. */
 export function serviceKeyOf(
@@ -40,7 +53,10 @@ export async function runMountJob(job: MountJob, deps: RunDriveDeps): Promise<vo
   if (service.kind === 'account') {
     const { url, token, tokenPlace } = service
     const place = tokenPlace === undefined ? {} : { tokenPlace }
-    await runDrive({ ...job.drive, url, token, ...place, serviceKey: serviceKeyOf(service) }, deps)
+    const settings = { ...job.drive, url, token, ...place, serviceKey: serviceKeyOf(service) }
+    await runDrive(settings, deps).catch((error: unknown) => {
+      throw namingLogin(error, service)
+    })
     return
   }
   await runWithLocalService(job, service, { ...deps, runDrive })

@@ -1,7 +1,7 @@
 import { withDefault } from '../config/options.ts'
 import type { MountpointSettings } from '../mount/mountpoint.ts'
 import { prepareMount } from '../mount/prepare-mount.ts'
-import { chooseService, type ServiceOptions } from './account.ts'
+import { chooseService, requireAccount, type ServiceOptions } from './account.ts'
 import { localDataDir, stateDirOf } from './drive-dirs.ts'
 import type { CommandContext } from './context.ts'
 import type { MountJob } from './mount-job.ts'
@@ -17,7 +17,12 @@ export async function planMount(
   const profile = accountName(chosen)
   const dataDir = localDataDir(options)
   const drive = await prepareMount(context.environment, {
-    ...{ mountpoint, options, mayMake },
+    ...{ mountpoint, options },
+    mayMake: (path) => {
+      // A directory is of no use before the person has logged in.
+      if (dataDir === undefined) requireAccount(chosen)
+      return mayMake(path)
+    },
     stateDir: stateDirOf(options),
     ...(dataDir === undefined ? {} : { dataDirs: [dataDir] }),
   })

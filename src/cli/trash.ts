@@ -6,6 +6,7 @@ import { DriveError } from '../domain/errors.ts'
 import { checkTypedName, encodeName } from '../domain/names.ts'
 import { mayRemoveForGood, YES_HELP } from './for-good.ts'
 import { oneByOne } from './one-by-one.ts'
+import { withoutZip } from '../domain/folder-names.ts'
 import { findItem, isIdOf, nameItems, notInTrash } from '../trash/item-names.ts'
 import { shortIdOf } from '../trash/item.ts'
 import type { CommandContext } from './context.ts'
@@ -119,7 +120,8 @@ class TrashCommand {
     for (const [shown, item] of nameItems(items)) {
       const { why, isFolder, length } = item
       const kind = isFolder ? 'folder, ' : ''
-      this.#output.line(`  ${shortIdOf(item)}  ${shown}  ${kind}${formatSize(length)}, ${why}`)
+      const called = isFolder ? withoutZip(shown) : shown
+      this.#output.line(`  ${shortIdOf(item)}  ${called}  ${kind}${formatSize(length)}, ${why}`)
     }
   }
 

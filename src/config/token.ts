@@ -19,12 +19,15 @@ export interface KeyringItem {
 /** Nothing that a service hands out as a token is longer. */
 export const LONGEST_TOKEN_BYTES = 64 * 1024
 
+const NOT_THE_TOKEN =
+  '--token-file takes the path of a file that holds the token, and not the token itself.'
+
 /**
  * Reads a token file; white space around the token is ignored. One that other users of this machine can read or
- * change is refused, with the command that mends it.
+ * change is refused, with the command that mends it. `whenGone` is the hint for one that is not there.
  */
-export async function readTokenFile(path: string): Promise<string> {
-  const { text, mode } = await readSmallFile(path)
+export async function readTokenFile(path: string, whenGone = NOT_THE_TOKEN): Promise<string> {
+  const { text, mode } = await readSmallFile(path, whenGone)
   if ((mode & 0o066) !== 0) {
     const others = [(mode & 0o044) !== 0 ? 'read' : '', (mode & 0o022) !== 0 ? 'changed' : '']
     const what = others.filter((each) => each !== '').join(' and ')
@@ -37,7 +40,10 @@ export async function readTokenFile(path: string): Promise<string> {
   return checkToken(text, path)
 }
 
-async function readSmallFile(path: string): Promise<{ text: string; mode: number }> {
+async function readSmallFile(
+  path: string,
+  whenGone: string,
+): Promise<{ text: string; mode: number }> {
   try {
     const file = await open(path, 'r')
     try {
@@ -52,7 +58,7 @@ async function readSmallFile(path: string): Promise<{ text: string; mode: number
       await file.close()
     }
   } catch (error) {
-    if (MISSING.includes(systemErrorCode(error) ?? '')) throw missing(path)
+    if (MISSING.includes(systemErrorCode(error) ?? '')) throw missing(path, whenGone)
     throw fromFileSystem(error, `Reading the token file ${path}`)
   }
 }
@@ -61,12 +67,10 @@ async function readSmallFile(path: string): Promise<{ text: string; mode: number
 const MISSING: readonly string[] = ['ENOENT', 'ENOTDIR', 'ENAMETOOLONG']
 
 /** The error has no cause, which would repeat the path. */
-function missing(path: string): DriveError {
+function missing(path: string, hint: string): DriveError {
   const isPlainlyPath = /^(?:\.|~|\/[^/]+\/)/.test(path)
   const file = isPlainlyPath ? `The token file ${path}` : 'The token file'
-  return new DriveError('usage', `${file} does not exist.`, {
-    hint: '--token-file takes the path of a file that holds the token, and not the token itself.',
-  })
+  return new DriveError('usage', `${file} does not exist.`, { hint })
 }
 
 /** A token goes into an HTTP header, so only visible ASCII can be one. */

@@ -68,8 +68,8 @@ export function remediesFor(explained: WireExplanation, telling: Telling): reado
     ...(isCoded
       ? [
           {
-            command: `mv ${shellQuote(pathOf(path, telling))} NAME`,
-            does: 'gives it a plain name',
+            command: `mv ${shellQuote(pathOf(path, telling))} ${shellQuote(pathOf(PLACEHOLDER, telling))}`,
+            does: `gives it a plain name: yours in the place of ${PLACEHOLDER}`,
           },
         ]
       : []),
@@ -79,6 +79,9 @@ export function remediesFor(explained: WireExplanation, telling: Telling): reado
       : []),
   ]
 }
+
+/** For a name that the person chooses. After the path of the drive: alone, it would be one in any directory. */
+const PLACEHOLDER = 'NAME'
 
 /** Where a folder goes on in another version, the one of before cannot have its name. */
 function remedyForTrashed(

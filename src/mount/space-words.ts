@@ -20,10 +20,12 @@ function drawBar(used: number, capacity: number): string {
   return '#'.repeat(filled) + '-'.repeat(BAR_CELLS - filled)
 }
 
-/** A little of much is not told as a whole percent of it. */
+/** A little of much is not told as a whole percent of it, and what has room left is not told to be full. */
 export function usedShare(used: number, capacity: number): string {
   const percent = capacity > 0 ? (used / capacity) * 100 : 100
-  return percent > 0 && percent < 1 ? 'under 1 %' : `${Math.ceil(percent)} %`
+  if (percent > 0 && percent < 1) return 'under 1 %'
+  const nearest = Math.round(percent)
+  return `${percent < 100 ? Math.min(nearest, 99) : nearest} %`
 }
 
 /** `answers 82 % of reads`; nothing before there was one. */

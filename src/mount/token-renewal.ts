@@ -34,7 +34,7 @@ export class TokenRenewal {
     const { place, log } = this.#deps
     const kept = describeTokenPlace(place)
     try {
-      const token = await readToken(place, LONGEST_LOOK_MS)
+      const token = await readToken(place, { longestMs: LONGEST_LOOK_MS })
       if (token === refused || token === this.#foreign) return undefined
       this.#deps.onSecret(token)
       return (await this.#isOurs(token)) ? token : undefined

@@ -8,10 +8,29 @@ import { fromFileSystem } from '../domain/errors.ts'
 import { configPath } from './config-file.ts'
 import { readFromKeyring, removeFromKeyring, storeInKeyring } from './keyring.ts'
 
-/** Reads a token where it is kept. Rejects with `usage` where it is not to be had, or others could have it. */
-export async function readToken(place: TokenPlace, longestMs?: number): Promise<string> {
-  if (place.kind === 'file') return readTokenFile(place.path)
+/**
+ * Reads a token where it is kept, `profile` being the one that says so. Rejects with `usage` where it is not to be
+ * had, or others could have it.
+ */
+export async function readToken(
+  place: TokenPlace,
+  {
+    longestMs,
+    profile,
+  }: { readonly longestMs?: number; readonly profile?: string | undefined } = {},
+): Promise<string> {
+  if (place.kind === 'file') {
+    return readTokenFile(place.path, profile === undefined ? undefined : whenGone(place, profile))
+  }
   return checkToken(await readFromKeyring(place, longestMs), 'The keyring')
+}
+
+/** The hint for a path that is in a profile, and was typed by no person. */
+function whenGone({ path }: { readonly path: string }, profile: string): string {
+  const what = isOwnTokenFile(path)
+    ? `It had the token of profile ${profile}.`
+    : `Profile ${profile} has its token there, by token-file.`
+  return `${what} Log in again: bagfs login ${profile}`
 }
 
 export function describeTokenPlace(place: TokenPlace): string {

@@ -14,7 +14,7 @@ import { parseRetryAfter, withRetry, type Repeatable } from './retry.ts'
 import type { Resolved } from './settings.ts'
 import { codeOfStatus, hintOf, mayHaveBeenDone } from './statuses.ts'
 import type { DeleteOptions } from './storage-service.ts'
-import type { WireMeter } from './wire-meter.ts'
+import type { Endpoint, WireMeter } from './wire-meter.ts'
 
 /** A request of one of the seven endpoints, without the token. `path` is relative to the base URL. */
 export interface Call extends ExchangeRequest, Pick<DeleteOptions, 'onAnswerLost' | 'mayRepeat'> {}
@@ -57,14 +57,18 @@ export class Caller {
       },
       { retries, baseMs, maxMs },
       { repeatable, ...call },
-      () => telling(call, () => this.#once(patience, use)),
+      () => telling(call, () => this.#once(call, patience, use)),
     )
   }
 
-  async #once<T>(patience: Patience, use: (answer: Answer) => T | Promise<T>): Promise<T> {
+  async #once<T>(
+    { endpoint }: Call,
+    patience: Patience,
+    use: (answer: Answer) => T | Promise<T>,
+  ): Promise<T> {
     const answer = await patience.spend((limited) => this.#authorized(limited))
     if (answer.status >= 200 && answer.status < 300) return use(answer)
-    throw await this.#statusError(answer)
+    throw await this.#statusError(answer, endpoint)
   }
 
   /** A token that is refused may have been replaced meanwhile. */
@@ -112,13 +116,13 @@ export class Caller {
     return second
   }
 
-  async #statusError(answer: Answer): Promise<DriveError> {
+  async #statusError(answer: Answer, endpoint: Endpoint): Promise<DriveError> {
     const { status, headers } = answer
     const { words, fields, isPage } = await this.#wordsOf(answer)
     // A page that says "not found" is from something that is not the service, and no word about a bag.
     const meant = codeOfStatus(status)
     const code = meant === 'gone' && isPage ? 'bad-answer' : meant
-    const hint = hintOf(code)
+    const hint = hintOf(code, endpoint)
     const retryAfterMs = parseRetryAfter(headers['retry-after'], this.#deps.clock.now())
     const said = words === '' ? 'it gave no reason' : words
     const { message } = answer.error(code, `${withAside(said, `status ${status}`)}.`)

@@ -1,4 +1,5 @@
 import type { DriveErrorCode } from '../domain/errors.ts'
+import type { Endpoint } from './wire-meter.ts'
 
 const CODES: Readonly<Record<number, DriveErrorCode>> = {
   400: 'bad-request',
@@ -52,6 +53,9 @@ const HINTS: Partial<Record<DriveErrorCode, string>> = {
 }
 
 /** What a person can do about the answer, when there is something. */
-export function hintOf(code: DriveErrorCode): string | undefined {
-  return HINTS[code]
+export function hintOf(code: DriveErrorCode, endpoint: Endpoint): string | undefined {
+  // Every service has an account and a listing.
+  const isNoService =
+    ['account', 'list'].includes(endpoint) && ['gone', 'bad-answer'].includes(code)
+  return isNoService ? 'Is this the URL of the service itself, without /api?' : HINTS[code]
 }

@@ -1,5 +1,6 @@
 import { DriveError } from '../domain/errors.ts'
 import { localStamp } from '../domain/local-stamp.ts'
+import { withoutZip } from '../domain/folder-names.ts'
 import { encodeName, insertBeforeExtension } from '../domain/names.ts'
 import { shortIdOf, type TrashItem } from './item.ts'
 
@@ -51,9 +52,10 @@ export function isIdOf({ name, bagId }: NamedItem, wanted: string): boolean {
   return name !== wanted && wanted.length >= LEAST_ID_LENGTH && bagId.startsWith(wanted)
 }
 
-/** All that it may be called in `.bagfs/trash`, each also without the time. */
+/** All that it may be called in `.bagfs/trash` and, a folder, in the list of a command; each also without the time. */
 function shownNames(item: NamedItem): readonly string[] {
-  const timed = [timedName(item), markedName(item)]
+  const zipped = [timedName(item), markedName(item)]
+  const timed = item.isFolder ? [...zipped, ...zipped.map(withoutZip)] : zipped
   const stampLength = stampOf(item.deletedAtMs).length + 1
   return [...timed, ...timed.map((name) => name.slice(stampLength))]
 }

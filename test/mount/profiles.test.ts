@@ -209,10 +209,12 @@ describe.runIf(canMount())('an account that was logged in once', () => {
     expect(first.stderr).toContain(`A drive is mounted at ${drive}.`)
     expect(first.stderr).toContain('1 change waits to be sent (waits.txt).')
     expect(first.code).toBe(7)
+    expect(first.stderr).toContain(`bagfs umount ${drive} waits until all is stored`)
     expect((await bagfs('umount', '--now', drive)).code).toBe(0)
     const second = await bagfs('logout', 'work')
     expect(second.stderr).not.toContain('A drive is mounted')
     expect(second.stderr).toContain('1 change waits to be sent (waits.txt).')
+    expect(second.stderr).toContain('bagfs mount work:MOUNTPOINT sends what waits')
     expect(second.code).toBe(7)
     expect((await bagfs('outbox')).stdout).toContain('waits.txt')
     const forced = await bagfs('logout', 'work', '--force')
@@ -224,6 +226,37 @@ describe.runIf(canMount())('an account that was logged in once', () => {
     expect((await bagfs('mount', drive, ...args)).code).toBe(0)
     expect((await bagfs('umount', drive)).code).toBe(0)
     expect(await bench.service.contents()).toEqual({ 'waits.txt': 'content' })
+  })
+
+  it('that has no drive of its own is told the one of its account, which ends by that command', async () => {
+    await login('work')
+    await login('other')
+    write('work')
+    const drive = join(bench.dir, 'drive')
+    expect(await mount(`work:${drive}`, drive)).toMatchObject({ code: 0 })
+    const refused = await bagfs('logout', 'other')
+    expect(refused.code).toBe(7)
+    const told = Array.from(refused.stderr.matchAll(/bagfs ((?:outbox|umount) \S+)/g))
+    expect(told.map(([, command]) => command)).toEqual([`umount ${drive}`, `outbox ${drive}`])
+    for (const [, command = ''] of told.reverse()) {
+      expect(await bagfs(...command.split(' '))).toMatchObject({ code: 0 })
+    }
+    expect(await bagfs('logout', 'other')).toMatchObject({ code: 0 })
+  })
+
+  it('goes into the menu of the desktop by its name, with the place of its drive', async () => {
+    await login('work')
+    await login('other', OTHER_TOKEN)
+    write('other')
+    const none = await bagfs('desktop', 'install', 'other')
+    expect(none.stderr).toContain('No drive of the profile other is mounted.')
+    expect(none.stderr).toContain('bagfs desktop install other:MOUNTPOINT')
+    expect(none.code).toBe(2)
+    const drive = join(bench.dir, 'drive')
+    await mount(`other:${drive}`, drive)
+    const installed = await bagfs('desktop', 'install', 'other')
+    expect(installed.stderr).toContain(`In the menu as "other (bagfs)", which mounts ${drive}:`)
+    expect(installed.code).toBe(0)
   })
 
   it('does not become another account while a drive is mounted', async () => {

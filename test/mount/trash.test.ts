@@ -36,7 +36,7 @@ describe.runIf(canMount())('the trash', () => {
     expect(listed.stdout).toMatch(
       new RegExp(`^${bench.mountpoint}:\n  [0-9a-f]{8}  ${names[0] ?? ''}  5 B, deleted\n`),
     )
-    expect(listed.stdout).toContain(' folder.zip  folder, ')
+    expect(listed.stdout).toContain(' folder  folder, ')
     expect(listed.stdout).toContain('  3 B, replaced')
     expect((await bagfs('status')).stdout).toMatch(
       /^Trash: {4}3 items, \d+ kB, each kept for 24 h$/m,

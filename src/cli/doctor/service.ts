@@ -7,7 +7,7 @@ import type { ChosenOptions } from '../../profiles/choose-options.ts'
 import type { Download } from '../../service/storage-service.ts'
 import { chooseService, withService, type AccountAccess } from '../account.ts'
 import type { CommandContext } from '../context.ts'
-import { serviceKeyOf, type ServiceChoice } from '../mount-job.ts'
+import { namingLogin, serviceKeyOf, type ServiceChoice } from '../mount-job.ts'
 import { failed, runCheck, type Check } from './check.ts'
 
 /** A head has whole seconds, and an answer takes a while. */
@@ -65,21 +65,26 @@ async function ask(
     aheadMs ??= systemClock.now() - atMs
   }
   return withService(context, { choice, options, onServiceTime }, async (access) => {
-    const account = await checkAccount(access)
+    const account = await checkAccount(access, choice)
     if (account.at(-1)?.state === 'failure') return [...account, clockCheck(aheadMs)].flat()
     return [...account, ...clockCheck(aheadMs), ...(await checkAbilities(access))]
   })
 }
 
 /** A refusal is an answer, too: then the service is there, and the token is what is wrong. */
-async function checkAccount({ service, signal }: AccountAccess): Promise<readonly Check[]> {
+async function checkAccount(
+  { service, signal }: AccountAccess,
+  choice: ServiceChoice,
+): Promise<readonly Check[]> {
   const answers: Check = { name: 'service', state: 'ok', says: 'it answers' }
   try {
     const { uid, capacity, spaceLeft } = await service.getAccount({ signal })
     const says = `taken: account ${uid}, ${formatSize(spaceLeft)} of ${formatSize(capacity)} left`
     return [answers, { name: 'token', state: 'ok', says }]
   } catch (error) {
-    if (isDriveError(error, 'unauthorized', 'forbidden')) return [answers, failed('token', error)]
+    if (isDriveError(error, 'unauthorized', 'forbidden')) {
+      return [answers, failed('token', namingLogin(error, choice))]
+    }
     return [failed('service', error)]
   }
 }

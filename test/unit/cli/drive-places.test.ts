@@ -131,6 +131,18 @@ test('a drive is found by its profile, unless a drive is at a path of this name'
     expect(await findNamed('work:')).toEqual({ mountpoint: one, called: 'work:' })
     expect(await findNamed('work:one')).toEqual({ mountpoint: one, called: one })
     expect(await findNamed('./work')).toMatchObject({ mountpoint: join(directory, 'work') })
+    // In a drive a name that nothing there has is that of a profile, too.
+    await mkdir(join(one, 'docs'), { recursive: true })
+    process.chdir(one)
+    expect(await findNamed('work')).toEqual({ mountpoint: one, called: 'work:' })
+    await writeFile(join(one, 'work'), '')
+    expect(await findNamed('work')).toMatchObject({ mountpoint: join(one, 'work') })
+    await expect(findLiveDrive('work')).rejects.toMatchObject({
+      message: `${one}/work is in the drive at ${one}.`,
+      facts: { hint: `Name the drive itself: ${one}. The drive of the profile work: work:` },
+    })
+    await rm(one, { recursive: true })
+    process.chdir(directory)
     await add(join(directory, 'work'), 'other')
     expect(await findNamed('work')).toMatchObject({ mountpoint: join(directory, 'work') })
     await expect(findNamed('other:one')).rejects.toMatchObject({

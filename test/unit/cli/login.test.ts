@@ -176,6 +176,42 @@ describe('bagfs login', () => {
     expect(await readFile(config(), 'utf8')).not.toContain(TOKEN)
   })
 
+  test('with the URL of its API is asked whether that is the URL of the service', async () => {
+    const asks = 'Is this the URL of the service itself, without /api?'
+    const wrong = `${service.url}/api`
+    const refused = await bagfsReading(`${TOKEN}\n`, 'login', 'bad', '--url', wrong)
+    expect(refused.stderr).toContain(asks)
+    await login('work')
+    expect((await bagfs('ls', '--url', wrong, '--token-file', 'none')).stderr).not.toContain(asks)
+    variables['BAGFS_TOKEN'] = TOKEN
+    expect((await bagfs('ls', '--url', wrong)).stderr).toContain(asks)
+  })
+
+  test('is named where its token is gone or refused, and no option that was not typed', async () => {
+    await login('work')
+    await login('other')
+    const tokens = join(home, '.config/bagfs/tokens')
+    for (const name of await readdir(tokens)) await writeFile(join(tokens, name), 'a-wrong-token')
+    for (const profile of ['work', 'other']) {
+      const again = `bagfs login ${profile}`
+      const refused = await bagfs('ls', '--profile', profile)
+      expect(refused).toMatchObject({ exitCode: 3 })
+      expect(refused.stderr).toContain(again)
+      expect((await bagfs('doctor', profile)).stdout).toContain(again)
+    }
+    variables['BAGFS_TOKEN'] = 'another-wrong-token'
+    variables['BAGFS_URL'] = service.url
+    expect((await bagfs('ls')).stderr).not.toContain('bagfs login')
+    await rm(tokens, { recursive: true })
+    const gone = await bagfs('ls', '--profile', 'work')
+    expect(gone.stderr).toContain(`The token file ${tokens}/work-`)
+    expect(gone.stderr).toContain(
+      'It had the token of profile work. Log in again: bagfs login work',
+    )
+    expect(gone.stderr).not.toContain('--token-file')
+    expect((await bagfs('doctor', 'other')).stdout).toContain('Log in again: bagfs login other')
+  })
+
   test('with a token that the service refuses keeps nothing', async () => {
     const outcome = await bagfsReading('a-wrong-token', 'login', '--url', service.url)
     expect(outcome.exitCode).toBe(3)
@@ -253,6 +289,7 @@ describe('the keyring of the desktop', () => {
     await writeFile(lock, '')
     const locked = await bagfs('logout', 'work')
     expect(locked.stderr).toContain('The token of work could not be taken out of the keyring.')
+    expect(locked.stderr).toContain('bagfs login work --no-keyring')
     expect(locked.exitCode).not.toBe(0)
     expect((await bagfs('profiles')).stdout).toContain('work')
     await rm(lock)
@@ -371,6 +408,24 @@ describe('a config file', () => {
     expect(json.stdout + stdout).not.toContain(TOKEN)
     expect(json.stdout).not.toContain(OTHER_TOKEN)
   })
+})
+
+test('a login without the keyring is the way out where that stays locked', async () => {
+  const { lock } = await installKeyring()
+  await login('work')
+  await writeFile(lock, '')
+  expect(await login('work', '--no-keyring')).toMatchObject({ exitCode: 0 })
+  expect(await bagfs('logout', 'work')).toMatchObject({ exitCode: 0 })
+})
+
+test('without an account no directory is made for a mount, which says how to log in', async () => {
+  const { stderr, exitCode } = await bagfs('mount', 'new/drive')
+  expect(stderr).toContain('Log in once: bagfs login')
+  expect(stderr).not.toContain('mkdir')
+  expect(exitCode).toBe(2)
+  const { shown } = await atTerminal('mount', 'new/drive').end()
+  expect(shown).toContain('Log in once: bagfs login')
+  expect(shown).not.toContain('Make it?')
 })
 
 test('a mountpoint that is not there is made when the person at the terminal says so', async () => {

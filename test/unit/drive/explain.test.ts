@@ -217,7 +217,10 @@ describe('a name', () => {
     const [shown = ''] = await user.names()
     expect((await told(shown)).name).toEqual({ service: 'a/b', why: ['coded'], others: [] })
     expect(await words(shown)).toContain('the service calls it "a/b", which cannot be a name here')
-    expect((await commands(shown))[0]).toMatch(/^mv .* NAME$/)
+    // From any directory, it stays in the drive.
+    expect((await commands(shown))[0]).toBe(`mv '/m/${shown}' /m/NAME`)
+    const spaced = { ...NOW, mountpoint: '/my drive' }
+    expect(remediesFor(await told(shown), spaced)[0]?.command).toMatch(/ '\/my drive\/NAME'$/)
   })
 
   it('is told to be cut when it is too long', async () => {

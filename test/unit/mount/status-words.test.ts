@@ -104,7 +104,17 @@ describe('the status in words', () => {
       `[#${'-'.repeat(19)}] under 1 % used: 13 kB of 20 GB`,
     )
     expect(barOf(1e9, 5e8)).toContain(`[${'#'.repeat(10)}${'-'.repeat(10)}] 50 % used`)
-    expect(barOf(1e9, 1e6)).toContain(`[${'#'.repeat(19)}-] 100 % used`)
+    expect(barOf(1e9, 1e6)).toContain(`[${'#'.repeat(19)}-] 99 % used`)
+    expect(barOf(1e9, 0)).toContain('] 100 % used')
+    const shares = [1, 10_001_606, 40_001_606, 70_400_000, 70_600_000, 996_000_000]
+    expect(shares.map((used) => /\] (.*) used/.exec(barOf(1e9, 1e9 - used) ?? '')?.[1])).toEqual([
+      'under 1 %',
+      '1 %',
+      '4 %',
+      '7 %',
+      '7 %',
+      '99 %',
+    ])
     expect(barOf(1e9, -5)).toContain(`[${'#'.repeat(20)}] `)
   })
 

@@ -198,6 +198,9 @@ describe('an item', () => {
       for (const each of [name, `.bagfs/trash/${name}`, plain]) expect(found(each)).toBeDefined()
     }
     expect(found('Docs.zip')).toBe(folder)
+    expect(found('Docs (cccccccc)')).toBe(folder)
+    const [zip = ''] = nameItems([folder]).keys()
+    expect(found(zip.slice(0, -'.zip'.length))).toBe(folder)
     expect(found('note (aaaaaaaa).txt')).toBe(first)
     expect(found('note (bbbbbbbb).txt')).toBe(second)
     expect(found('a‛09b')).toBe(coded)
