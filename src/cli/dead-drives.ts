@@ -1,12 +1,19 @@
+import { lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
+import { askStatus } from '../control/client.ts'
 import { DriveRegistry, type RunningDrive } from '../control/registry.ts'
+import { whileFree } from '../disk/directory-lock.ts'
 import { findMount } from '../disk/find-mount.ts'
 import { listItems, type OutboxItem } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import { isOwed } from '../control/status.ts'
 import { mountAgain, type Mounted } from './mount-again.ts'
+import { isRunning } from './process-end.ts'
 import { describeItem, describeProfile, summariseOutbox } from '../mount/status-words.ts'
+
+/** What listens answers at once, or is let be. */
+const LISTENS_MS = 1_000
 
 /** What a drive left whose process has ended. */
 export interface DeadDrive {
@@ -39,6 +46,35 @@ export async function findOwing(mountpoint: string): Promise<readonly DeadDrive[
     former.map(async (drive) => ({ ...(await lookAt(drive)), isMounted: false, hasLeft: true })),
   )
   return all.filter(isOwing)
+}
+
+/**
+ * Takes the socket of a dead drive away, and with `record` also what is known of it as one that runs. False, with
+ * nothing done, unless its process has ended, no other one holds its state directory, and nothing listens.
+ */
+export async function clearDead(
+  drive: RunningDrive,
+  { record }: { readonly record: boolean },
+): Promise<boolean> {
+  const { stateDir, socketPath, pid } = drive
+  if (stateDir === undefined || (await isRunning(pid))) return false
+  // Of what is cleared already the lock is not taken: a drive may be just starting there.
+  if (!record && !(await isSocket(socketPath))) return true
+  try {
+    return await whileFree(stateDir, async () => {
+      if ((await isSocket(socketPath)) && (await askStatus(socketPath, LISTENS_MS)) === undefined) {
+        await rm(socketPath, { force: true })
+      }
+      if (record) await new DriveRegistry(findRegistryDirs()).leaveOwn(drive)
+    })
+  } catch {
+    // It is tidying: where that cannot be, what the command is about matters more.
+    return false
+  }
+}
+
+async function isSocket(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined))?.isSocket() === true
 }
 
 async function lookAt({ mountpoint, stateDir, profile, options }: Mounted) {
