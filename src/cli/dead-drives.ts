@@ -11,9 +11,13 @@ import { isOwed } from '../control/status.ts'
 import { mountAgain, type Mounted } from './mount-again.ts'
 import { isRunning } from './process-end.ts'
 import { describeItem, describeProfile, summariseOutbox } from '../mount/status-words.ts'
+import { probePath } from '../mount/probe-path.ts'
+import { shellQuote } from '../domain/shell-quote.ts'
+import { DRIVE_TYPE } from '../kernel/refuse-mounted.ts'
 
 /** What listens answers at once, or is let be. */
 const LISTENS_MS = 1_000
+const ANSWERS_MS = 1_500
 
 /** What a drive left whose process has ended. */
 export interface DeadDrive {
@@ -25,6 +29,8 @@ export interface DeadDrive {
   readonly hasLeft: boolean
   /** The kernel has its mount still. */
   readonly isMounted: boolean
+  /** Its process runs and its mount answers: only its state directory is not where it was. */
+  readonly isUnreached: boolean
   readonly outbox: readonly OutboxItem[]
 }
 
@@ -33,17 +39,39 @@ export async function findRemains(dead: readonly RunningDrive[]): Promise<readon
   const all = await Promise.all(
     dead.map(async (drive): Promise<DeadDrive> => {
       const mount = await findMount(drive.mountpoint)
-      return { ...(await lookAt(drive)), isMounted: mount?.type === 'fuse.bagfs', hasLeft: false }
+      const isMounted = mount?.type === DRIVE_TYPE
+      if (isMounted && (await isUnreached(drive))) return unreached(drive)
+      return { ...(await lookAt(drive)), isMounted, isUnreached: false, hasLeft: false }
     }),
   )
   return all.filter((drive) => drive.isMounted || isOwing(drive))
+}
+
+/**
+ * True for a drive that commands do not reach although its process runs and its mount answers: its state directory, with
+ * its socket, was moved.
+ */
+export async function isUnreached({ mountpoint, pid }: RunningDrive): Promise<boolean> {
+  // The mount of a process that has ended is not touched: that is slower to find out.
+  if (!(await isRunning(pid))) return false
+  if ((await findMount(mountpoint))?.type !== DRIVE_TYPE) return false
+  const probe = await probePath(mountpoint, ANSWERS_MS)
+  return probe.is === 'directory'
+}
+
+/** What is where its state directory was is not of it. */
+function unreached(drive: RunningDrive): DeadDrive {
+  return { ...drive, outbox: [], isMounted: true, isUnreached: true, hasLeft: false }
 }
 
 /** The drives that left a mountpoint before all was stored, wherever their state directories are. */
 export async function findOwing(mountpoint: string): Promise<readonly DeadDrive[]> {
   const former = await new DriveRegistry(findRegistryDirs()).listFormer(mountpoint)
   const all = await Promise.all(
-    former.map(async (drive) => ({ ...(await lookAt(drive)), isMounted: false, hasLeft: true })),
+    former.map(async (drive) => ({
+      ...(await lookAt(drive)),
+      ...{ isMounted: false, isUnreached: false, hasLeft: true },
+    })),
   )
   return all.filter(isOwing)
 }
@@ -96,6 +124,7 @@ export function isOwing({ outbox }: DeadDrive): boolean {
 /** As `bagfs status` tells of a drive that answers. */
 export function describeDead(drive: DeadDrive, nowMs: number): string {
   const { mountpoint, outbox, hasLeft } = drive
+  if (drive.isUnreached) return describeUnreached(drive)
   const aim = isOwing(drive) ? '  (sends what waits)' : ''
   return [
     `Drive:    ${mountpoint} (${hasLeft ? 'not mounted' : 'its process ended without leaving'})`,
@@ -104,4 +133,18 @@ export function describeDead(drive: DeadDrive, nowMs: number): string {
     ...outbox.map((item) => `  ${describeItem(item, nowMs)}`),
     `To do:    ${mountAgain(drive)}${aim}`,
   ].join('\n')
+}
+
+function describeUnreached(drive: DeadDrive): string {
+  return [
+    `Drive:    ${drive.mountpoint} (runs, and its state directory is not where it was)`,
+    ...describeProfile(drive.profile),
+    'Outbox:   not known: what waits is in that directory.',
+    `To do:    ${putBack(drive)}`,
+  ].join('\n')
+}
+
+/** For a drive that is unreached. */
+export function putBack({ stateDir = 'its state directory' }: Mounted): string {
+  return `put ${shellQuote(stateDir)} back where it was: then commands reach the drive`
 }
