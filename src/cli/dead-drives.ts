@@ -18,6 +18,8 @@ import { DRIVE_TYPE } from '../kernel/refuse-mounted.ts'
 /** What listens answers at once, or is let be. */
 const LISTENS_MS = 1_000
 const ANSWERS_MS = 1_500
+/** What the kernel says of a mount whose process is gone. */
+const CUT_OFF: readonly string[] = ['ENOTCONN', 'ECONNABORTED']
 
 /** What a drive left whose process has ended. */
 export interface DeadDrive {
@@ -56,7 +58,8 @@ export async function isUnreached({ mountpoint, pid }: RunningDrive): Promise<bo
   if (!(await isRunning(pid))) return false
   if ((await findMount(mountpoint))?.type !== DRIVE_TYPE) return false
   const probe = await probePath(mountpoint, ANSWERS_MS)
-  return probe.is === 'directory'
+  // An error of the drive itself, or no answer in time, is of one that runs, too.
+  return probe.is !== 'error' || !CUT_OFF.includes(probe.code)
 }
 
 /** What is where its state directory was is not of it. */
