@@ -14,7 +14,8 @@ export async function hasEnded(pid: number, longestMs: number, clock: Clock): Pr
   return true
 }
 
-async function isRunning(pid: number): Promise<boolean> {
+/** False also for one that has ended and that its parent has not noticed. */
+export async function isRunning(pid: number): Promise<boolean> {
   if (platform() !== 'linux') return hasProcess(pid)
   return (await readProcessStat(pid))?.hasEnded === false
 }

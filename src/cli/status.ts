@@ -2,7 +2,7 @@ import { Option, type Command } from '@commander-js/extra-typings'
 import type { DriveStatus } from '../control/protocol.ts'
 import { systemClock } from '../domain/clock.ts'
 import type { CommandContext } from './context.ts'
-import { describeDead, findOwing, findRemains, type DeadDrive } from './dead-drives.ts'
+import { clearDead, describeDead, findOwing, findRemains, type DeadDrive } from './dead-drives.ts'
 import { findNamed } from './drive-names.ts'
 import { lookAtDrives, noDrive } from './drive-places.ts'
 import { describeHung } from './hung-drives.ts'
@@ -65,6 +65,10 @@ interface Seen {
 async function lookAt(mountpoint: string | undefined): Promise<Seen> {
   const { live, dead, hung } = await lookAtDrives(mountpoint, ANSWER_LIMIT_MS)
   const known = await findRemains(dead)
+  for (const drive of dead) {
+    const hasRemains = known.some(({ mountpoint: at }) => at === drive.mountpoint)
+    await clearDead(drive, { record: !hasRemains })
+  }
   const isLost = mountpoint !== undefined && live.length + known.length + hung.length === 0
   const remains = isLost ? await findOwing(mountpoint) : known
   if (isLost && remains.length === 0) throw await noDrive(mountpoint)

@@ -32,7 +32,7 @@ export function addSync(program: Command, { output }: CommandContext): void {
         for (const each of synced.beingWritten) output.note(describeUnclosed(each))
       }
       tellLeft(output, left, found?.called)
-      const owing = (await findRemains(dead)).filter(isOwing)
+      const owing = (await findRemains(dead)).filter((each) => isOwing(each) || each.isUnreached)
       for (const drive of owing) output.note(describeDead(drive, systemClock.now()))
       if (left.length + owing.length > 0) process.exitCode = 1
     })

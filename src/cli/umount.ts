@@ -10,6 +10,7 @@ import { unmountHung, unmountPath } from '../kernel/unmount.ts'
 import { listItems } from '../outbox/items.ts'
 import { readOutbox } from '../outbox/read-outbox.ts'
 import type { CommandContext } from './context.ts'
+import { clearDead, isUnreached, putBack } from './dead-drives.ts'
 import { findNamed, type NamedDrive } from './drive-names.ts'
 import { insideDrive } from './drive-places.ts'
 import { createLeavingLine, describeLeaving, describeWaiting } from './leaving-line.ts'
@@ -44,8 +45,7 @@ async function umount(
   { mountpoint, called }: NamedDrive,
   now: boolean,
 ): Promise<void> {
-  const registry = new DriveRegistry(findRegistryDirs())
-  const drive = await registry.find(mountpoint)
+  const drive = await new DriveRegistry(findRegistryDirs()).find(mountpoint)
   const answer = drive === undefined ? 'dead' : await leave(output, drive, now)
   if (drive !== undefined && typeof answer === 'object') {
     // With --now, kept changes are no failure.
@@ -57,12 +57,29 @@ async function umount(
     mountpoint,
     now && drive !== undefined ? unmountHung : (path) => unmountPath(path, { lazy: now }),
   )
-  await registry.leave(mountpoint)
+  await forget(mountpoint, drive)
   if (!isMounted && answer === 'dead') throw await noDriveOn(mountpoint)
   const kept = await countKept(drive?.stateDir)
   if (kept > 0 && drive !== undefined) {
     tellKept(output, endedNote(kept, drive), { isFailure: true })
   }
+}
+
+/** It could neither be asked what waits, nor be waited for. */
+async function refuseUnreached(drive: RunningDrive): Promise<void> {
+  if (!(await isUnreached(drive))) return
+  throw new DriveError(
+    'usage',
+    `The drive at ${drive.mountpoint} runs, and its state directory is not where it was.`,
+    {
+      hint: `To do: ${putBack(drive)}. bagfs umount --now ${shellQuote(drive.mountpoint)} unmounts it all the same; what waits stays in that directory.`,
+    },
+  )
+}
+
+async function forget(mountpoint: string, drive: RunningDrive | undefined): Promise<void> {
+  await new DriveRegistry(findRegistryDirs()).leave(mountpoint)
+  if (drive !== undefined) await clearDead(drive, { record: false })
 }
 
 async function noDriveOn(mountpoint: string): Promise<DriveError> {
@@ -75,7 +92,9 @@ async function noDriveOn(mountpoint: string): Promise<DriveError> {
 async function leave(output: Output, drive: RunningDrive, now: boolean) {
   const line = createLeavingLine(output, now ? describeWaiting : describeLeaving)
   try {
-    return await askToLeave(drive.socketPath, { now, onProgress: line.show })
+    const answer = await askToLeave(drive.socketPath, { now, onProgress: line.show })
+    if (answer === 'dead' && !now) await refuseUnreached(drive)
+    return answer
   } catch (error) {
     return await detachHung(drive, now, error)
   } finally {

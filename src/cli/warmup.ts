@@ -3,6 +3,7 @@ import { formatSize } from '../config/sizes.ts'
 import { askToWarmUp } from '../control/client.ts'
 import type { CommandContext } from './context.ts'
 import { findDriveOf } from './drive-places.ts'
+import { withBar } from './progress.ts'
 import { listenForStop } from './signals.ts'
 
 /** Adds `bagfs warmup`. */
@@ -14,29 +15,32 @@ export function addWarmUp(program: Command, { output }: CommandContext): void {
     .action(async (path) => {
       const { drive, names } = await findDriveOf(path)
       const signals = listenForStop()
-      const onTerminal = output.terminal !== undefined
       let shown = 0
       try {
-        const { bags, bytes, failed } = await askToWarmUp(drive.socketPath, names, {
-          signal: signals.stop,
-          onProgress: (progress) => {
-            const { bags: done, ofBags, bytes: had, ofBytes } = progress
-            const line = `${done} of ${ofBags} bags, ${formatSize(had)} of ${formatSize(ofBytes)}`
-            if (onTerminal) output.raw('stderr', `\r\u001b[K${line}`)
-            else if (done > shown) output.note(line)
-            shown = done
-          },
-        })
-        if (onTerminal) output.raw('stderr', '\r\u001b[K')
+        const { bags, bytes, failed } = await withBar(output, (draw) =>
+          askToWarmUp(drive.socketPath, names, {
+            signal: signals.stop,
+            onProgress: (progress) => {
+              const { bags: done, ofBags, bytes: had, ofBytes } = progress
+              const label = `${done} of ${countBags(ofBags)}`
+              draw({ label, totalBytes: ofBytes }, had)
+              const isOnTerminal = output.terminal !== undefined
+              if (!isOnTerminal && done > shown) {
+                output.note(`${label}, ${formatSize(had)} of ${formatSize(ofBytes)}`)
+              }
+              shown = done
+            },
+          }),
+        )
         for (const { name, reason } of failed) output.note(`bagfs: ${name}: ${reason}`)
-        const count = bags === 1 ? '1 bag' : `${bags} bags`
-        output.line(`${count}, ${formatSize(bytes)}: can be read without the network.`)
+        output.line(`${countBags(bags)}, ${formatSize(bytes)}: can be read without the network.`)
         if (failed.length > 0) process.exitCode = 1
-      } catch (error) {
-        if (onTerminal) output.raw('stderr', '\r\u001b[K')
-        throw error
       } finally {
         signals.ignore()
       }
     })
+}
+
+function countBags(bags: number): string {
+  return bags === 1 ? '1 bag' : `${bags} bags`
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ClassicLevel } from 'classic-level'
 import { DriveError, fromFileSystem } from '../domain/errors.ts'
 import { writeFileAtomic } from './atomic-file.ts'
-import { ifThere } from './if-there.ts'
+import { ifThere, isThere } from './if-there.ts'
 import { findLevelCode } from './level-error.ts'
 import type { PathName } from './open-path.ts'
 import { makePrivateDirectory } from './private-dir.ts'
@@ -51,6 +51,23 @@ export async function lockDirectory(dir: string, words: LockWords): Promise<Dire
   } catch (error) {
     throw fromFileSystem(error, `The ${words.what} ${dir} cannot be locked`)
   }
+}
+
+/**
+ * Does something while no process holds a directory; resolves with false, and nothing done, where one does. It names no
+ * holder, so a process that wants the directory meanwhile waits for it and is not refused.
+ */
+export async function whileFree(dir: string, task: () => Promise<void>): Promise<boolean> {
+  const path = join(dir, 'lock.db')
+  if (!(await isThere(path))) return false
+  const held = await openOrSeeLocked(path)
+  if (held === undefined) return false
+  try {
+    await task()
+  } finally {
+    await held.close()
+  }
+  return true
 }
 
 async function letGo(held: ClassicLevel, nameFile: string): Promise<void> {

@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { DriveError, systemErrorCode } from '../domain/errors.ts'
 import { HostGuard } from '../domain/host-guard.ts'
 import type { Logger } from '../domain/logger.ts'
-import { peerUser } from './peer-user.ts'
+import { Doorkeeper, type OtherUsers } from './doorkeeper.ts'
 
 interface LoopbackDeps {
   /** Answers a request that was not refused; rejects only by a bug. */
@@ -15,42 +15,47 @@ export interface LoopbackSettings {
   readonly host: string
   /** 0 takes one that is free. */
   readonly port: number
-  /** Whether other users of the machine are answered; if not, the sentence that they are told. */
-  readonly others: 'answered' | { readonly toldThat: string }
+  readonly others: OtherUsers
   /** Web pages that are answered: those that come from here, or none. */
   readonly pages: 'own' | 'none'
 }
 
-/** More than programs that ask for figures and a person need; what hangs must not take all descriptors. */
-const MOST_CONNECTIONS = 32
 const REQUEST_LIMIT_MS = 10_000
-const ROOT_USER = 0
+/** A head is sent at once; one that is not holds a place that another request needs. */
+const HEAD_LIMIT_MS = 3_000
+const LOOK_AT_LIMITS_MS = 500
 
 /** Answers over HTTP, but not to pages of other places, nor to other users unless it is for them. */
 export class LoopbackServer {
   readonly #server: Server
+  readonly #doorkeeper: Doorkeeper
 
-  private constructor(server: Server) {
+  private constructor(server: Server, doorkeeper: Doorkeeper) {
     this.#server = server
+    this.#doorkeeper = doorkeeper
   }
 
   /** Rejects with Node's own error when the address is not to be had. */
   static async start(deps: LoopbackDeps, settings: LoopbackSettings): Promise<LoopbackServer> {
     const gate = new Gate(settings)
-    const server = createServer((request, response) => {
+    const limits = {
+      headersTimeout: HEAD_LIMIT_MS,
+      requestTimeout: REQUEST_LIMIT_MS,
+      connectionsCheckingInterval: LOOK_AT_LIMITS_MS,
+    }
+    const server = createServer(limits, (request, response) => {
       answerOrRefuse(deps, gate, request, response).catch((error: unknown) => {
         deps.log.error({ error: String(error) }, 'A request over loopback failed.')
         response.destroy()
       })
     })
-    server.maxConnections = MOST_CONNECTIONS
-    server.headersTimeout = REQUEST_LIMIT_MS
-    server.requestTimeout = REQUEST_LIMIT_MS
+    const doorkeeper = new Doorkeeper(settings.others)
+    doorkeeper.standBefore(server)
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
       server.listen(settings.port, settings.host, resolve)
     })
-    return new LoopbackServer(server)
+    return new LoopbackServer(server, doorkeeper)
   }
 
   /** Where it listens: `http://127.0.0.1:9469`. */
@@ -61,7 +66,7 @@ export class LoopbackServer {
 
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve))
-    this.#server.closeAllConnections()
+    this.#doorkeeper.letAllGo()
     await closed
   }
 }
@@ -96,7 +101,7 @@ async function answerOrRefuse(
   response: ServerResponse,
 ): Promise<void> {
   try {
-    await gate.check(request)
+    gate.check(request)
   } catch (error) {
     if (!(error instanceof DriveError)) throw error
     answerWith(response, 403, `${error.message}\n`)
@@ -109,18 +114,15 @@ async function answerOrRefuse(
 class Gate {
   readonly #hosts: HostGuard
   readonly #settings: LoopbackSettings
-  /** The user at the other end of a connection does not change. */
-  readonly #users = new WeakMap<Socket, Promise<number | undefined>>()
 
   constructor(settings: LoopbackSettings) {
     this.#hosts = new HostGuard(settings.host)
     this.#settings = settings
   }
 
-  async check(request: IncomingMessage): Promise<void> {
+  check(request: IncomingMessage): void {
     this.#hosts.check(request.headers)
     this.#refusePages(request)
-    await this.#refuseOthers(request)
   }
 
   #refusePages(request: IncomingMessage): void {
@@ -128,16 +130,6 @@ class Gate {
     if (pages === 'own' ? comesFromHere(request) : comesFromNoPage(request)) return
     const of = pages === 'own' ? ' of other places' : ''
     throw new DriveError('forbidden', `This is not for web pages${of}.`)
-  }
-
-  async #refuseOthers({ socket }: IncomingMessage): Promise<void> {
-    const { others } = this.#settings
-    if (others === 'answered') return
-    const known = this.#users.get(socket) ?? peerUser(socket)
-    this.#users.set(socket, known)
-    const user = await known
-    if (user === ROOT_USER || (user !== undefined && user === process.getuid?.())) return
-    throw new DriveError('forbidden', others.toldThat)
   }
 }
 

@@ -48,8 +48,6 @@ const LEAST_SCALE = 100_000
 /** Puts what was seen into words. */
 export function makeView(seen: Sighting, measured: Measured, nowMs: number): PageView {
   const { status, outbox } = seen
-  const sending = new Set(status?.uploads.map(({ id }) => id))
-  const waiting = outbox.filter((item) => isOwed(item) && !sending.has(item.id))
   const transfers = status === undefined ? [] : transfersOf(status)
   return {
     mountpoint: toPrintable(seen.mountpoint),
@@ -57,7 +55,7 @@ export function makeView(seen: Sighting, measured: Measured, nowMs: number): Pag
     notices: (status === undefined ? [] : noticesOf(status)).map(toPrintable),
     transfers: transfers.map((transfer) => transferRow(transfer, measured.speeds)),
     ...(status?.traffic === undefined ? {} : { speed: speedOf(measured.history, nowMs) }),
-    outbox: rowsOf(waiting, (item) => changeRow(item, nowMs), 'bagfs outbox'),
+    outbox: rowsOf(outbox.filter(isOwed), (item) => changeRow(item, nowMs), 'bagfs outbox'),
     trash: trashOf(seen, nowMs),
     meters: status === undefined ? [] : metersOf(status),
     facts: status === undefined ? [] : factsOf(status, nowMs),

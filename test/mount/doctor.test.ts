@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
@@ -57,6 +58,31 @@ describe.runIf(canMount())('bagfs doctor', () => {
       env: placesIn(bench.dir),
     })
     expect(exitCode).toBe(0)
+    expect(await aboutDrive()).toBe('')
+  })
+
+  it('takes away what a drive left that was killed and has nothing to send, as umount and status do', async () => {
+    const sockets = (): readonly string[] =>
+      readdirSync(bench.stateDir, { recursive: true, encoding: 'utf8' }).filter((path) =>
+        path.endsWith('.sock'),
+      )
+    const kill = async (): Promise<void> => {
+      const drive = await bench.mount()
+      drive.signal('SIGKILL')
+      await drive.ended()
+      expect(sockets()).toHaveLength(1)
+    }
+    await kill()
+    expect((await bench.bagfs(['umount', bench.mountpoint])).code).toBe(0)
+    expect(sockets()).toEqual([])
+    await kill()
+    expect((await bench.bagfs(['status', bench.mountpoint])).stdout).toContain('without leaving')
+    expect(sockets()).toEqual([])
+    await execa('umount', [bench.mountpoint])
+    await kill()
+    await execa('umount', [bench.mountpoint])
+    expect(await aboutDrive()).toMatch(/^ok +drive .*: its process was killed; nothing of it waits/)
+    expect(sockets()).toEqual([])
     expect(await aboutDrive()).toBe('')
   })
 

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { canMount } from '../support/fuse.ts'
 import { Bench, type Outcome } from '../support/mounted-drive.ts'
+import { Terminal } from '../support/terminal.ts'
 import { placesIn } from '../support/places.ts'
 
 describe.runIf(canMount())('a drive that is asked', () => {
@@ -51,11 +52,27 @@ describe.runIf(canMount())('a drive that is asked', () => {
       code: 0,
       stdout: '1 bag, 7 B: can be read without the network.',
     })
-    expect(warm.stderr).toContain('1 of 1 bags, 7 B of 7 B')
+    expect(warm.stderr).toContain('1 of 1 bag, 7 B of 7 B')
     expect((await bench.bagfs(['warmup', `${bench.mountpoint}/nothing`])).code).toBe(4)
     await bench.service.proxy.down()
     expect(await drive.sh('cat new.txt')).toBe('content')
     expect((await bench.bagfs(['refresh'])).code).toBe(5)
+  })
+
+  it('draws a bar of a warm-up on a terminal', async () => {
+    await bench.mount()
+    await bench.service.upload('large', 'x'.repeat(5_000_000))
+    await bench.bagfs(['refresh'])
+    bench.service.proxy.add({
+      match: { path: /download/ },
+      fault: { stallResponseAfter: 2_500_000 },
+    })
+    const command = [process.execPath, 'dist/main.js', 'warmup', bench.mountpoint]
+    const env = { ...process.env, ...placesIn(bench.dir) }
+    const terminal = Terminal.start(command, { cwd: process.cwd(), env })
+    await expect.poll(() => terminal.shown).toMatch(/0 of 1 bag  =+-+  2\.\d MB of 5\.0 MB  .*B\/s/)
+    await terminal.answer('MB of', '\x03')
+    expect((await terminal.end()).exitCode).toBe(130)
   })
 
   it('ends a warm-up at Ctrl-C, and keeps what came', async () => {

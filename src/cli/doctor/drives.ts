@@ -5,7 +5,7 @@ import { shellQuote } from '../../domain/shell-quote.ts'
 import { listMounts } from '../../disk/find-mount.ts'
 import { ifThere } from '../../disk/if-there.ts'
 import { DRIVE_TYPE } from '../../kernel/refuse-mounted.ts'
-import { findRemains, isOwing } from '../dead-drives.ts'
+import { clearDead, findRemains, isOwing, putBack } from '../dead-drives.ts'
 import { findDrives } from '../drive-places.ts'
 import { mountAgain } from '../mount-again.ts'
 import { probePath } from '../../mount/probe-path.ts'
@@ -49,12 +49,19 @@ async function checkDrive(mountpoint: string, look: () => Promise<Finding>): Pro
 async function describeGone(registry: DriveRegistry, drive: RunningDrive): Promise<Finding> {
   const { mountpoint } = drive
   const [remains] = await findRemains([drive])
+  const isCleared = await clearDead(drive, { record: remains === undefined })
   if (remains === undefined) {
+    if (isCleared)
+      return 'its process was killed; nothing of it waits, and its socket is taken away'
     return {
       state: 'warning',
       says: 'its process was killed and has left its socket; nothing of it waits.',
       mend: `rm -f ${[...registry.pathsOf(mountpoint), drive.socketPath].map(shellQuote).join(' ')}`,
     }
+  }
+  if (remains.isUnreached) {
+    const says = 'it runs, and its state directory is not where it was.'
+    return { state: 'failure', says, mend: putBack(drive) }
   }
   const waits = isOwing(remains) ? ', and changes wait in it' : ''
   return {

@@ -63,17 +63,28 @@ describe('the page says how things are', () => {
     const many = Array.from({ length: 103 }, (_, index) => item({ id: `m${index}` }))
     const { outbox } = viewAfter({
       outbox: [
-        item({ id: 'sent' }),
         item({ id: 'junk', phase: 'local' }),
         item({ id: 'done', phase: 'confirmed', failure }),
         ...many,
       ],
-      uploads: [{ id: 'sent', name: 'a.txt', sentBytes: 1, totalBytes: 2, percent: 50 }],
     })
     expect(outbox.rows).toHaveLength(100)
     expect(outbox.rows[0]).toMatchObject({ id: 'done', canRetry: true, canDiscard: false })
     expect(outbox.rows[1]).toMatchObject({ id: 'm0', canRetry: false, canDiscard: true })
     expect(outbox.note).toBe('And 4 more: bagfs outbox lists them all.')
+  })
+
+  it('in a headline that agrees with the rows, also of what is being sent', () => {
+    const { headline, outbox, transfers } = viewAfter({
+      outbox: [item({ id: 'sent', state: 'uploading 50 %' }), item({ id: 'next' })],
+      uploads: [{ id: 'sent', name: 'a.txt', sentBytes: 1, totalBytes: 2, percent: 50 }],
+    })
+    expect(headline).toBe('2 changes wait (25 kB).')
+    expect(outbox.rows).toMatchObject([
+      { id: 'sent', state: 'uploading 50 %', canDiscard: true },
+      { id: 'next', state: 'waiting', canDiscard: true },
+    ])
+    expect(transfers).toMatchObject([{ key: 'up-sent', percent: 50 }])
   })
 
   it('in bars, of which that of the account warns', () => {
