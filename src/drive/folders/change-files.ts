@@ -1,23 +1,27 @@
-import { link, mkdir, readdir, rm, truncate } from 'node:fs/promises'
-import { join } from 'node:path'
+import { link, mkdir, readdir, readFile, rm, truncate } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { writeFileAtomic } from '../../disk/atomic-file.ts'
 import { ifThere } from '../../disk/if-there.ts'
 import { makeDirectoryFor } from '../../disk/make-directory.ts'
 import { syncDirectory } from '../../disk/sync.ts'
 import { DriveError, fromFileSystem } from '../../domain/errors.ts'
+import type { IntentId } from '../../domain/ids.ts'
 import type { Logger } from '../../domain/logger.ts'
 import type { PutIntent } from '../../intents/intent.ts'
 import { hasMovedLater } from '../../intents/rules.ts'
 import type { Outbox } from '../../outbox/outbox.ts'
 import { leftToExchange } from './exchanging.ts'
 import { filesOf, Journal, readJournal, type Operation } from './journal.ts'
-import { findChanged, findMissing, type Lost } from './lost-content.ts'
+import { findLost, type Lost } from './lost-content.ts'
 import { layOver, readClosed } from './undo.ts'
 
 interface ChangeFilesDeps {
   readonly outbox: Outbox
   readonly log: Logger
 }
+
+/** In what is set aside: the paths of what is lost. */
+const LOST_FILE = 'lost.json'
 
 /** A line that stands for one which is in the zip, and damaged. */
 const NO_CHANGE: Operation = { op: 'attributes', path: '' }
@@ -61,11 +65,9 @@ export class ChangeFiles {
     makeDirectoryFor('The changes of a folder cannot be taken up', this.dir)
     await this.#undoTorn(operations)
     const { start = 0, packed = start } = intent.changes ?? {}
-    const isUnchecked = outbox.isUnchecked('changes', intent.id)
-    await this.#takeOutLost(intent, [
-      ...(isUnchecked ? await findChanged(this.dir, operations) : []),
-      ...(await findMissing(this.dir, operations.slice(start))),
-    ])
+    const areSumsOpen = outbox.isUnchecked('changes', intent.id)
+    const lost = await findLost(this.dir, operations.slice(start), { areSumsOpen })
+    if (lost.length > 0) await this.#takeOutLost(intent, lost)
     outbox.noteWhole('changes', intent.id)
     // A line that is gone told of what moved in.
     if (hasMovedLater(outbox, intent.id, Math.max(packed, operations.length))) {
@@ -103,20 +105,28 @@ export class ChangeFiles {
 
   /** What a power cut or the disk took is set aside, and the tree is made without it. */
   async #takeOutLost({ id, name }: PutIntent, lost: readonly Lost[]): Promise<void> {
-    if (lost.length === 0) return
     this.#hasLostMoved = lost.some(({ hasMoved }) => hasMoved)
     const paths = lost.map(({ path }) => path)
-    const files = lost.filter(({ isMissing }) => !isMissing).map(({ file }) => file)
+    const told = `${JSON.stringify(paths, undefined, 2)}\n`
+    const files = new Set(lost.filter(({ isMissing }) => !isMissing).map(({ file }) => file))
+    // The next process finds them missing, too.
+    if (files.size === 0 && (await this.#wasTold(id, told))) return
     await this.#deps.outbox.setAside(id, async (aside) => {
-      const told = `${JSON.stringify(paths, undefined, 2)}\n`
-      await writeFileAtomic(join(aside, 'lost.json'), told, { durable: true })
-      await this.#linkTo(join(aside, 'files'), files)
+      await writeFileAtomic(join(aside, LOST_FILE), told, { durable: true })
+      await this.#linkTo(join(aside, 'files'), [...files])
     })
     for (const file of files) await rm(join(this.dir, file))
     this.#deps.log.error(
       { intent: id, folder: name, paths },
       'Files of a folder are damaged or gone from the disk; set aside.',
     )
+  }
+
+  async #wasTold(id: IntentId, told: string): Promise<boolean> {
+    const { outbox } = this.#deps
+    const ofThis = outbox.damaged().filter((aside) => basename(aside).includes(id))
+    const texts = ofThis.map((aside) => ifThere(readFile(join(aside, LOST_FILE), 'utf8')))
+    return (await Promise.all(texts)).includes(told)
   }
 
   async #linkTo(dir: string, files: readonly string[]): Promise<void> {

@@ -14,51 +14,45 @@ export interface Lost {
 }
 
 /**
- * Staged files that are not what the journal promised: a power cut came before they were on the platter, or the disk has
- * damaged them. A line without a sum is of content that was on the platter before.
+ * Staged files that the last of these operations has at a path, and that are gone, or not what the journal promised: a
+ * power cut came before they were on the platter, or the disk has damaged them. Sums are compared where `areSumsOpen`.
  */
-export async function findChanged(
+export async function findLost(
   filesDir: string,
   operations: readonly Operation[],
+  { areSumsOpen }: { readonly areSumsOpen: boolean },
 ): Promise<readonly Lost[]> {
-  const names = new Set(await readdir(filesDir))
-  const promised = new Map<string, { readonly lost: Lost; readonly sha256: string }>()
-  for (const operation of operations) {
-    const hasMoved = operation.op === 'tree'
-    for (const { file, path, sha256 } of filePathsOf(operation)) {
-      promised.delete(file)
-      if (sha256 === undefined || !names.has(file)) continue
-      promised.set(file, { lost: { file, path, hasMoved, isMissing: false }, sha256 })
-    }
-  }
-  const changed: Lost[] = []
-  for (const { lost, sha256 } of promised.values()) {
-    if ((await sha256OfFile(join(filesDir, lost.file))) !== sha256) changed.push(lost)
-  }
-  return changed
-}
-
-/** Staged files that are not there although the last of these operations still has them at a path. */
-export async function findMissing(
-  filesDir: string,
-  operations: readonly Operation[],
-): Promise<readonly Lost[]> {
-  const names = new Set(await readdir(filesDir))
-  const missing = new FollowedPaths<Lost>()
-  const drop = (top: string): void => {
-    for (const path of missing.below(top)) missing.delete(path)
-  }
+  const there = new Set(await readdir(filesDir))
+  const changed = areSumsOpen ? await findChanged(filesDir, operations, there) : new Set<string>()
+  const lost = new FollowedPaths<Omit<Lost, 'path'>>()
   for (const operation of operations) {
     const { op, path } = operation
     if (op === 'attributes') continue
-    // Another file at the path of one, and whatever else comes there, takes its place.
-    drop(op === 'rename' ? operation.to : path)
-    if (op === 'rename') missing.rename(path, operation.to)
-    for (const each of filePathsOf(operation)) {
-      if (names.has(each.file)) continue
-      const { file } = each
-      missing.set(each.path, { file, path: each.path, hasMoved: op === 'tree', isMissing: true })
+    // Whatever comes to the path of a file takes its place.
+    for (const below of lost.below(op === 'rename' ? operation.to : path)) lost.delete(below)
+    if (op === 'rename') lost.rename(path, operation.to)
+    for (const { file, path: at } of filePathsOf(operation)) {
+      const isMissing = !there.has(file)
+      if (isMissing || changed.has(file)) lost.set(at, { file, isMissing, hasMoved: op === 'tree' })
     }
   }
-  return Array.from(missing.entries(), ([path, lost]) => ({ ...lost, path }))
+  return Array.from(lost.entries(), ([path, each]) => ({ ...each, path }))
+}
+
+/** A line without a sum is of content that was on the platter before. */
+async function findChanged(
+  filesDir: string,
+  operations: readonly Operation[],
+  there: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
+  const promised = new Map<string, string>()
+  for (const { file, sha256 } of operations.flatMap(filePathsOf)) {
+    if (sha256 === undefined) promised.delete(file)
+    else if (there.has(file)) promised.set(file, sha256)
+  }
+  const changed = new Set<string>()
+  for (const [file, sha256] of promised) {
+    if ((await sha256OfFile(join(filesDir, file))) !== sha256) changed.add(file)
+  }
+  return changed
 }

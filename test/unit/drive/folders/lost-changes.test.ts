@@ -80,6 +80,10 @@ describe('changes of a folder that the disk has lost', () => {
     expect(await after.tree()).toEqual({ 'F/sub': null })
     const [aside = ''] = after.outbox.damaged()
     expect(JSON.parse(readFileSync(join(aside, 'lost.json'), 'utf8'))).toEqual(['sub/moved'])
+    await after.drop()
+    const again = await account.open()
+    expect(await again.tree()).toEqual({ 'F/sub': null })
+    expect(again.outbox.damaged()).toEqual([aside])
   })
 
   it('are none where content was removed, replaced or renamed over', async () => {
