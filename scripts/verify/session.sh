@@ -44,15 +44,7 @@ fail() {
   exit 1
 }
 
-# Until a command succeeds, or it has failed for a minute.
-until_done() {
-  tries=0
-  until "$@" >/dev/null 2>&1; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 300 ] || fail "this never came: $*"
-    sleep 0.2
-  done
-}
+. "$repository/scripts/verify/until-done.sh"
 
 log_in() {
   SYSTEMD_LOG_TARGET=console setsid /lib/systemd/systemd --user >>/run/systemd.log 2>&1 &

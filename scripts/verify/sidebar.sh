@@ -20,15 +20,7 @@ fail() {
   exit 1
 }
 
-# Until a command succeeds, or it has failed for half a minute.
-until_done() {
-  tries=0
-  until "$@" >/dev/null 2>&1; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 150 ] || fail "this never came: $*"
-    sleep 0.2
-  done
-}
+. "$repository/scripts/verify/until-done.sh"
 
 # A machine that has nothing but a home, /media and /mnt; its user is nobody.
 mount -t tmpfs -o mode=755 none /run

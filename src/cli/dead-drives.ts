@@ -1,4 +1,4 @@
-import { lstat, rm } from 'node:fs/promises'
+import { lstat, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findRegistryDirs } from '../config/registry-dirs.ts'
 import { askStatus } from '../control/client.ts'
@@ -81,7 +81,8 @@ export async function findOwing(mountpoint: string): Promise<readonly DeadDrive[
 
 /**
  * Takes the socket of a dead drive away, and with `record` also what is known of it as one that runs. False, with
- * nothing done, unless its process has ended, no other one holds its state directory, and nothing listens.
+ * nothing done, unless it was this user's, its process has ended, no other one holds its state directory, and nothing
+ * listens.
  */
 export async function clearDead(
   drive: RunningDrive,
@@ -91,6 +92,8 @@ export async function clearDead(
   if (stateDir === undefined || (await isRunning(pid))) return false
   // Of what is cleared already the lock is not taken: a drive may be just starting there.
   if (!record && !(await isSocket(socketPath))) return true
+  // What root makes to see whether it is locked would keep its user out.
+  if (!(await isOwn(stateDir))) return false
   try {
     return await whileFree(stateDir, async () => {
       if ((await isSocket(socketPath)) && (await askStatus(socketPath, LISTENS_MS)) === undefined) {
@@ -102,6 +105,10 @@ export async function clearDead(
     // It is tidying: where that cannot be, what the command is about matters more.
     return false
   }
+}
+
+async function isOwn(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.uid === process.getuid?.()
 }
 
 async function isSocket(path: string): Promise<boolean> {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { chownSync, existsSync, readdirSync } from 'node:fs'
 import { link, mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { clearDead } from '../../../src/cli/dead-drives.ts'
 import { acquireLock } from '../../../src/state/lock.ts'
+import { OTHER_UID } from '../../support/other-user.ts'
 
 let stateDir: string
 let socketPath: string
@@ -56,6 +57,17 @@ describe('the socket of a dead drive', () => {
     expect(await clear(process.pid)).toBe(false)
     expect(existsSync(socketPath)).toBe(true)
   })
+
+  it.runIf(process.getuid?.() === 0)(
+    'stays where another user has the state directory',
+    async () => {
+      await leaveSocket()
+      chownSync(stateDir, OTHER_UID, OTHER_UID)
+      const before = readdirSync(stateDir, { recursive: true })
+      expect(await clear()).toBe(false)
+      expect(readdirSync(stateDir, { recursive: true })).toEqual(before)
+    },
+  )
 
   it('stays while a program listens there', async () => {
     const server = await listen(socketPath)
