@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ROOT } from '../../../../src/drive/tree/nodes.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { AccountInProcess } from '../../../support/account-in-process.ts'
 import type { DriveInProcess } from '../../../support/drive-in-process.ts'
 
@@ -53,8 +54,14 @@ describe('changes of a folder that the disk has lost', () => {
     const dir = changesOf(before, 'D')
     await before.drop()
     damage(dir)
-    const after = await account.open()
+    const after = await account.open({ settings: { listingLagMs: 1 } })
     expect(await after.tree()).toEqual({ 'D/a': 'a', 'D/new': 'new', 'E/kept': 'kept' })
+    await expect(after.drive.commands.sync()).rejects.toThrow(/E/)
+    // Once the listing has D, nothing is known any more of the change that the content moved to.
+    await eventually(async () => {
+      await after.drive.commands.refresh()
+      expect(after.outbox.named('D')).toEqual([])
+    })
     await expect(after.drive.commands.sync()).rejects.toThrow(/E/)
     // Whatever comes to the folder later, it does not bring the content.
     await after.write('D/more', 'more')
